@@ -1,4 +1,4 @@
-"""The five questions about sets of cases, wherever they are: all of them in memory, else those that sums can answer."""
+"""The five questions about sets of cases: all five for cases in memory, for files those that sums can answer."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def answers_of(calibration: CaseSet, test: CaseSet, fits: Sequence[Fit]) -> list
 def _summed_answers(
     calibration: CaseSet, test: CaseSet, fits: Sequence[Fit], reason: str
 ) -> list[dict[str, Any]]:
-    """Skill, centre and size, from a pass over each set; what is not a sum has no answer, and says why."""
+    """Answer skill, centre and size from a pass over each set; the other questions say why they have no answer."""
     plain = choose_all(["none"], calibration.recipe)["none"]
     every = {"none": Fit(plain, plain.module.Identity())}
     every |= {

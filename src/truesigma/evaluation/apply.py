@@ -121,7 +121,7 @@ def apply_file(
 
 
 def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
-    """Bounds that differ by case, which no law gives, as a file can store them: at its levels."""
+    """Bounds that differ by case, at the levels at which a file stores them."""
     if made.bounds is None or isinstance(made.bounds, Stated):
         return made
     rising, shape = tuple(sorted(set(levels))), made.location.shape
@@ -214,7 +214,7 @@ def interval_fields(
 
 
 def refer_fields(card: Card, value: Prediction | Draws) -> dict[str, Any]:
-    """Which cases to refer, by column name, from predictions as the model gave them; empty without a referral."""
+    """The column that says which cases to refer, from predictions as the model gave them; empty without a referral."""
     if card.refer is not None and card.refer.threshold is None:
         warnings.warn(card.refer.words, stacklevel=2)
     referred = card.referred(value)
@@ -241,7 +241,7 @@ def _edited(
     *,
     to_csv: bool,
 ) -> "pa.Table":
-    """The source with the columns of its uncertainty replaced; from .csv to .csv the other cells stay as written."""
+    """Replace the columns of uncertainty in the source; from .csv to .csv the other cells stay as written."""
     table = _read_again(source, text=to_csv)
     own = dict(zip(renamed(table.column_names, columns), table.column_names))
     table = with_names(table, list(own))
@@ -271,7 +271,7 @@ def _edited(
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
-    """One column for all outputs stays one column if the outputs still agree."""
+    """Keep one column for all outputs if the outputs still agree."""
     if names == [stem] and new.ndim > 1 and np.array_equal(new, new[:, :1] + 0 * new, equal_nan=True):
         new = new[:, 0]
     columns = field_columns(stem, new)
@@ -307,7 +307,7 @@ def _with_constants(table: "pa.Table", fields: Mapping[str, Any], law: str, to_c
 
 
 def _read_again(source: Path, *, text: bool = False) -> "pa.Table":
-    """The table of a file; what is odd about it was said when its fields were read."""
+    """Read the table of a file, without the warnings that were given when its fields were read."""
     with warnings.catch_warnings(action="ignore"):
         return read_csv(source) if text and check_suffix(source) == ".csv" else case_table(source)
 

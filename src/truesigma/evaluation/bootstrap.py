@@ -41,7 +41,7 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Scores with their bootstrap confidence intervals.
+    """Compute scores with their bootstrap confidence intervals.
 
     Bins keep the edges they have for all cases. UCE, ENCE and the miscalibration area cannot fall below 0, so chance
     alone lifts them: their interval does not contain 0, not even for a perfect model. If a share is 0 or 1 in every
@@ -90,7 +90,7 @@ def paired(
     level: float = 0.95,
     seed: int = 0,
 ) -> list[Estimate]:
-    """Differences second - first of the scores of two predictions for the same cases, with paired intervals.
+    """Compute differences, second - first, of the scores of two predictions for the same cases, with paired intervals.
 
     Args:
         first: the cases with one prediction, such as that before recalibration.
@@ -150,5 +150,5 @@ def estimate(
 
 
 def is_share(score: Score) -> bool:
-    """Whether a score is a share with a nominal value, as coverage is."""
+    """Whether a score is a share that has a nominal value, such as coverage."""
     return not callable(score) and getattr(plugins.parse("metrics", score)[1], "BETTER", "") == "nominal"

@@ -1,4 +1,4 @@
-"""The card of a fitted recalibration: all that is needed to apply it elsewhere, and where it came from, as JSON."""
+"""The card of a fitted recalibration: a JSON file with all that is needed to apply it, and where it came from."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class Card:
         return tuple(self.ask()) if self.ask is not None else ()
 
     def __call__(self, value: Prediction | Draws | Cases, *, group: Any = None) -> Prediction:
-        """The recalibrated prediction, checked as if a stranger had made it: the card may come from one."""
+        """Recalibrate a prediction; the result is checked, because a card may come from anybody."""
         value = as_cases(value)
         given = self.recipe.prediction(value)
         if given.law.to_dict() != self.law.to_dict():
@@ -83,7 +83,7 @@ class Card:
             warn_beyond(self.data, as_cases(value), self.unit)
 
     def referred(self, value: Prediction | Draws | Cases) -> Host | None:
-        """Whether each case is to be referred, (case,), by its sigma before recalibration; None if nobody asked."""
+        """Whether each case is to be referred, (case,), by its sigma before recalibration; None without a referral."""
         return None if self.refer is None else self.refer(self.recipe.prediction(as_cases(value)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,12 +192,12 @@ def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referr
 def describe(
     fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
 ) -> Card:
-    """The card of a recalibration that was fitted on these cases under this recipe."""
+    """Make the card of a recalibration that was fitted on these cases under this recipe."""
     return _card_of(fitted, open_set(cases, recipe=recipe), cases.counted, data or {})
 
 
 def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[str, Any]) -> Card:
-    """The card of a recalibration that was fitted on a set, of which so many cases count."""
+    """Make the card of a recalibration that was fitted on a set, of which so many cases count."""
     about = {**data, "cases": count}
     if (cases := opened.whole) is not None:
         about |= {"outputs": outputs_of(cases.prediction), **extent(cases)}
@@ -219,7 +219,7 @@ def _answers(cases: CaseSet) -> list[dict[str, Any]]:
 
 
 def check_network(card: Card, checkpoint: str) -> None:
-    """Refuse a card of one network for predictions of another, or for some that do not say whose they are."""
+    """Refuse a card of one network for predictions of another, or for predictions that do not name their network."""
     fitted = card.data.get("checkpoint", "")
     if fitted and not checkpoint:
         raise ValueError(
@@ -236,7 +236,7 @@ def check_network(card: Card, checkpoint: str) -> None:
 
 
 def outputs_of(prediction: Prediction) -> int:
-    """How many numbers are predicted for a case."""
+    """Count the numbers that are predicted for a case."""
     return math.prod(prediction.location.shape[1:])
 
 

@@ -26,7 +26,7 @@ def calibrated_range(
     sets: int = SETS,
     seed: int = 0,
 ) -> list[tuple[float, float] | None]:
-    """The middle 95 % of each score over test sets whose sigma is true, on the predictions of these cases.
+    """Simulate test sets whose sigma is true, on the predictions of these cases: the middle 95 % of each score.
 
     Scores that judge the size of sigma (UCE, ENCE) assume nothing about the errors' law: their targets are drawn with
     replacement from the errors themselves, divided by their size, the outputs of a case together, and the cases of a
@@ -85,7 +85,7 @@ def _scale(cases: Cases) -> Host:
 
 
 def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
-    """Targets drawn from the law of the predictions."""
+    """Draw targets from the law of the predictions."""
     p, scale = cases.prediction, _scale(cases)
     tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
     z = np.empty(p.location.shape)
@@ -98,7 +98,7 @@ def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
 
 
 def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> Iterator[Host]:
-    """Targets whose errors are those of other clusters, in sigmas, and of the right size."""
+    """Draw targets whose errors, in sigmas, are those of other clusters, brought to the right size."""
     p, scale = cases.prediction, _scale(cases)
     view = view_of(cases, p, grouped=grouped)
     size = output_means(view.power, view.weight) ** (1 / view.law.moment)

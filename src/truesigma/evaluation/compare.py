@@ -189,7 +189,7 @@ def compare(
 
 
 def candidates(cases: Cases) -> list[str]:
-    """The recalibrations that these cases can distinguish, without slow ones: what a remedy is chosen from.
+    """List the recalibrations that these cases can tell apart, without slow ones; a remedy is one of them.
 
     >>> from truesigma import Prediction
     >>> candidates(Cases(Prediction([[1.0, 2.0]], aleatoric=[[1.0, 1.0]], epistemic=[[0.1, 0.1]]), [[1.0, 2.0]]))
@@ -209,7 +209,7 @@ def candidates(cases: Cases) -> list[str]:
 
 
 def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None:
-    """Which recalibration these cases need, by CRPS on cases it was not fitted on; None if there are too few.
+    """Choose the recalibration that these cases need, by CRPS on cases it was not fitted on; None if they are too few.
 
     Outputs are compared in units of their own RMSE, so that one in large numbers does not decide for all; the choice
     is what counts then, since its fit is in these units, too.
@@ -287,7 +287,7 @@ def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
 
 
 def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:
-    """The metric, if a recalibration may be chosen by it."""
+    """Check that a recalibration may be chosen by this metric."""
     name, module, options = plugins.parse("metrics", metric)
     if not (getattr(module, "PROPER", False) and isinstance(getattr(module, "SUMS", None), Mean)):
         known = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
@@ -373,7 +373,7 @@ def _row(
 
 
 def _warnings(rows: list[dict[str, Any]], sign: int, metric: str) -> Iterable[str]:
-    """Recalibrations that seem to do harm: a worse score, interval and all, or wide intervals for nothing."""
+    """Warn of recalibrations that seem to do harm: a score worse beyond chance, or wider intervals for nothing."""
     before = rows[0]["width"]
     for row in rows[1:]:
         if row["low"] is None:

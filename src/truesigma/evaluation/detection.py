@@ -1,4 +1,4 @@
-r"""Telling shifted cases from unshifted ones by their uncertainty: AUROC, AUPR and FPR95.
+r"""Tell shifted cases from unshifted ones by their uncertainty: AUROC, AUPR and FPR95.
 
 Shifted cases are the positives: a detector calls a case shifted when its uncertainty is at or above a threshold.
 """

@@ -22,7 +22,7 @@ MAP = 64  # outputs, beyond which they are of one kind
 
 
 def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
-    """Sentences about codes as values, weights, gross errors, variances given as scale, cases that belong together.
+    """Look for codes as values, heavy weights, gross errors, variances given as scale, and cases that belong together.
 
     >>> from truesigma import Prediction
     >>> y = np.append(np.linspace(20, 200, 50), -999.0)
@@ -76,7 +76,7 @@ def few_clusters(cases: Cases) -> str:
 
 
 def _heavy(name: str, columns: Columns) -> list[str]:
-    """That a few cases carry the weight of all, so that every number is about them alone."""
+    """Say if a few cases carry nearly all the weight, so that every number is about them alone."""
     weight = columns.weight.sum(axis=1)
     count, square = np.count_nonzero(weight), float((weight**2).sum())
     effective = float(weight.sum()) ** 2 / square if square else 0.0
@@ -89,7 +89,7 @@ def _heavy(name: str, columns: Columns) -> list[str]:
 
 
 def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
-    """The few cases whose errors, not their weights, decide every factor: all others hardly count against them."""
+    """Say if the errors of a few cases decide every factor, so that all others hardly count."""
     with np.errstate(over="ignore"):
         each = np.where(columns.weight > 0, (columns.residual / columns.scale) ** 2, 0.0)
         square = (columns.weight * each).sum(axis=1)
@@ -112,7 +112,7 @@ def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
 
 
 def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
-    """Several groups, too few to count as patients, that the sets do not share: that is like patients, not sites."""
+    """Say if two sets share none of their few groups, as patients would, and sites would not."""
     sets = (calibration, test)
     if any(cases.patient is not None or cases.first_group is None for cases in sets):
         return []
@@ -128,7 +128,7 @@ def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
 
 
 def _codes(name: str, columns: Columns) -> list[str]:
-    """Values such as -999 that lie further from the rest than the rest is wide."""
+    """Find values such as -999 that lie further from the rest than the rest is wide."""
     found = []
     targets, weights = columns.target, columns.weight
     if targets.shape[1] > MAP:

@@ -1,4 +1,4 @@
-"""Recalibrations x metrics -> a table of rows: what the paper's tables are made of."""
+"""Score recalibrations by metrics: a row for each pair, as in the paper's tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -136,7 +136,7 @@ def fit_set(
 
 
 def _gathered(cases: CaseSet, asked: Iterable[Chosen]) -> tuple[int, dict[str, CaseSums]]:
-    """How many cases count; and from one pass over files, what those need to know that are fitted from sums."""
+    """Count the cases, and gather from one pass over files what recalibrations fitted from sums need."""
     if cases.whole is not None:
         return cases.whole.counted, {}
     summed = [one for one in asked if hasattr(one.module, "gather")]
@@ -156,7 +156,7 @@ def fit_all(
 
 
 def fit_around(first: Choice, others: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:
-    """Fit one recalibration and those shown beside it, which are left out, with a warning, if they cannot be fitted."""
+    """Fit one recalibration and those shown beside it; one that cannot be fitted is left out with a warning."""
     unfitted: dict[str, ValueError] = {}
     found = fit_all([*others, first], cases, recipe, unfitted)
     if problem := unfitted.pop(choose(first, recipe).label, None):
@@ -176,7 +176,7 @@ def choose(choice: Choice, recipe: Recipe) -> Chosen:
 
 
 def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
-    """Each recalibration by its label; duplicates count once.
+    """Choose recalibrations by their labels; duplicates count once.
 
     >>> from truesigma.evaluation.recipe import load_recipe
     >>> list(choose_all(["none", "sigma:part=aleatoric", "none"], load_recipe("exact")))
@@ -205,5 +205,5 @@ def each(choices: Any) -> Iterable[Any]:
 
 
 def label_of(name: str, options: Mapping[str, Any]) -> str:
-    """A plug-in with its options, as the command line writes it."""
+    """Write a plug-in with its options, as on the command line."""
     return name + (":" + ",".join(f"{k}={v}" for k, v in options.items()) if options else "")

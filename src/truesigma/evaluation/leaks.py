@@ -1,4 +1,4 @@
-"""Doubts about two sets of cases: the same cases are fitted on and scored, or the two do not go together."""
+"""Warn if the same cases are fitted on and scored, or if two sets of cases do not go together."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -259,7 +259,7 @@ def _same_rows(one: Cases, other: Cases) -> int:
 
 
 def _may_share(one: Cases, other: Cases) -> bool:
-    """Whether some of the other's targets, at most `LOOKED_AT` of them, are among the first one's: a quick look."""
+    """Look quickly whether two sets may share targets: at most `LOOKED_AT` of the second are looked up in the first."""
     targets = [
         to_host(cases.target).reshape(len(cases), -1)[:, 0].astype(np.float64) for cases in (one, other)
     ]
@@ -273,7 +273,7 @@ def _may_share(one: Cases, other: Cases) -> bool:
 
 
 def _places(values: Host) -> Host:
-    """16 bits of a hash of each value."""
+    """Hash each value to 16 bits."""
     return ((values.view(np.uint64) * ODD) >> np.uint64(48)).view(np.int64)
 
 
@@ -290,7 +290,7 @@ def _are_many(rows: Host, sets: Sequence[Cases]) -> bool:
 
 
 def _keys(*parts: Any) -> Host:
-    """A hash of each row: its bits, mixed, and summed with odd factors that differ by column."""
+    """Hash each row: its bits are mixed, and summed with odd factors that differ by column."""
     rng = np.random.default_rng(0)
     key = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
@@ -304,6 +304,6 @@ def _keys(*parts: Any) -> Host:
 
 
 def _once(keys: Host) -> Host:
-    """The keys that occur once."""
+    """Keep the keys that occur once."""
     found, count = np.unique(keys, return_counts=True)
     return found[count == 1]

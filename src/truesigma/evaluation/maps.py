@@ -42,7 +42,7 @@ class Maps:
 
 
 def find_maps(given: Sequence[str]) -> list[CaseFiles]:
-    """The cases that NIfTI files, folders of them, globs or manifests name; each needs its location."""
+    """Find the cases that NIfTI files, folders, globs or manifests name; each needs its location."""
     found = find_sources(given)
     for source in found:
         if not all(path.lower().endswith(NIFTI) for path in source.files.values()):
@@ -119,7 +119,7 @@ def apply_maps(
 
 
 def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
-    """A hash of everything besides the case that decides what its maps are."""
+    """Hash everything besides the case that its maps depend on."""
     said = [card.to_dict(), list(levels), str(law), versions()["truesigma"]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -205,7 +205,7 @@ def _results(prediction: Prediction, levels: Sequence[float]) -> Iterator[tuple[
 
 
 def _beginnings(cases: Sequence[CaseFiles], out: Path) -> list[str]:
-    """How the paths of each case's files begin: from below the folder that all share up to the field's name."""
+    """The beginning of each case's paths: from below the folder that all share up to the field's name."""
     paths = [Path(source.files[LOCATION]).resolve() for source in cases]
     shared = os.path.commonpath([path.parent for path in paths])
     found = []

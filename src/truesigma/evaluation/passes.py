@@ -1,4 +1,4 @@
-"""Passes over a set of cases, whose sums add up: over what is in memory at once, over files a few cases at a time.
+"""Passes over a set of cases, which sum up: cases in memory at once, files a few cases at a time.
 
 A pass is one of four values that are called with some cases and the prediction for them. For an engine it becomes a
 task of plain values, so that it runs anywhere.
@@ -39,7 +39,7 @@ Plan = Mapping[str, Statistic]
 
 
 class Wanted(NamedTuple):
-    """A number that is made of sums: of which recalibration, the key of its sums, and what it is."""
+    """A number made from sums: its recalibration, the key of its sums, and what it is."""
 
     number: int
     key: str
@@ -77,7 +77,7 @@ class Gathering:
 
 @dataclass(frozen=True, eq=False)
 class Ranging:
-    """The variances after each recalibration, of which the edges of bins are made; keys are NUMBER/OUTPUTS."""
+    """The pass over variances after each recalibration, from which bin edges follow; keys are NUMBER/OUTPUTS."""
 
     fitted: Sequence[tuple[ModuleType, Recalibration]]
     wanted: Sequence[Wanted]
@@ -154,7 +154,7 @@ PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": 
 
 
 def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
-    """The sums of a pass over a set of cases, and how many of them have a target that counts."""
+    """Run a pass over a set of cases: its sums, and how many cases have a target that counts."""
     if cases.whole is not None:
         count = cases.whole.counted
         found = one(Chunk(cases.whole, count), cases.made)
@@ -176,7 +176,7 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
 
 
 def _plain(one: Pass) -> dict[str, Any]:
-    """A pass as plain values; of plug-ins by path also the hash: kept sums count only if it has not changed."""
+    """Turn a pass into plain values; the hash of a plug-in file tells whether kept sums are still valid."""
     plain: dict[str, Any] = {field.name: getattr(one, field.name) for field in fields(one)}
     used: list[str] = []
     if "chosen" in plain:
@@ -203,7 +203,7 @@ def _plain(one: Pass) -> dict[str, Any]:
 
 
 def _alive(task: Mapping[str, Any]) -> Pass:
-    """The pass that plain values stand for."""
+    """Read a pass back from plain values."""
     settings = dict(task["settings"])
     if "chosen" in settings:
         settings["chosen"] = [
@@ -224,7 +224,7 @@ def _alive(task: Mapping[str, Any]) -> Pass:
 
 
 def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
-    """The sums of one pass over one source, in constant memory; an error if its files change meanwhile."""
+    """Run one pass over one source, in constant memory; an error if its files change meanwhile."""
     source = CaseFiles(**task["source"])
     check_unchanged(source)
     one = _alive(task)
@@ -250,7 +250,7 @@ def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
 
 
 def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
-    """Whether something asked for averages over the outputs of a case, so that a large one cannot come in pieces."""
+    """Whether something averages over the outputs of a case, so that a large case cannot come in pieces."""
     each = [options for _, options in (*settings.get("chosen", ()), *settings.get("fitted", ()))]
     each += [options for _, _, _, options, _ in settings.get("wanted", ())]
     return any(options.get("outputs") == "mean" for options in each)
@@ -265,7 +265,7 @@ def _requests(fitted: Sequence[Any], wanted: Sequence[Wanted]) -> list[dict[str,
 
 
 def _sums(cases: Cases, fitted: Sequence[tuple[ModuleType, Recalibration]], plans: Sequence[Plan]) -> Sums:
-    """Sums of each plan over what its recalibration makes of the cases; those that are quick share one pass."""
+    """Sum up each plan over the recalibrated cases; quick recalibrations share one pass."""
     found: Sums = {}
     shared: list[tuple[Any, Plan]] = []
     for (_, one), own in zip(fitted, plans):

@@ -120,7 +120,7 @@ def _left_as_it_was(rows: Sequence[Row], label: str, tested: Prediction) -> list
 
 
 def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
-    """The rows for what leaves predictions unchanged, such as a region, which says nothing about sigma."""
+    """Copy the rows from before for a recalibration that leaves predictions unchanged, such as a region."""
     return [{**row, "recalibration": label} for row in rows if row["recalibration"] == NONE]
 
 
@@ -340,7 +340,7 @@ def _without(view: View, odd: Sequence[Asked]) -> View:
 
 
 def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
-    """Faults do not cancel: all together are off if every output or every group is, and biased if one output is."""
+    """Call all cases off if every output or every group is, and biased if one output is: faults do not cancel."""
     for kind in ("output", "group"):
         each = [row for row in rows if row[kind] is not None]
         off = [row for row in each if row["verdict"] == "off"]
@@ -366,7 +366,7 @@ def _said_of_each(question: str, kind: str, whole: Row, off: list[Row]) -> Row:
 
 
 def holm(chances: Sequence[float], risk: float = RISK) -> list[float]:
-    """The risk at which each of several p-values is judged, so that chance puts any below its own with `risk`.
+    """Holm's risks for several p-values: by chance, any of them falls below its own with probability `risk`.
 
     >>> [round(r, 4) for r in holm([0.001, 0.9, 0.03])]
     [0.0167, 0.025, 0.025]

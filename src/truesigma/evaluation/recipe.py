@@ -57,11 +57,11 @@ class Recipe:
         return changed(cases, prediction=self.prediction(cases), draws=None)
 
     def fit_options(self, name: str) -> dict[str, Any]:
-        """The options this recipe gives a recalibration."""
+        """The options that this recipe gives a recalibration."""
         return {"outputs": self.tables["elements"]["outputs"], **self.tables.get(name, {})}
 
     def score_options(self, name: str, part: Part) -> dict[str, Any]:
-        """The options this recipe gives a metric, for a prediction of that part of the uncertainty."""
+        """The options that this recipe gives a metric, for a prediction of that part of the uncertainty."""
         chosen = {"outputs": self.tables["elements"]["outputs"], **self.tables.get(name, {})}
         aleatoric = chosen.pop("error_aleatoric", None)
         if part == "aleatoric" and aleatoric is not None:

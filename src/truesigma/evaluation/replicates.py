@@ -42,7 +42,7 @@ KEPT = 1 << 25  # counts that are kept, so that each section of a page need not 
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """A score of all cases, in each replicate, and with each part of the clusters left out in turn."""
+    """A score of all cases, of each replicate, and with each part of the clusters left out in turn."""
 
     value: float
     drawn: Host  # (replicate,)
@@ -106,7 +106,7 @@ class Resampling:
     def of(
         cases: Cases, *, by: By = "auto", replicates: int = 1000, level: float = 0.95, seed: int = 0
     ) -> "Resampling":
-        """How to resample these cases, as `clusters_by` says.
+        """Choose how to resample these cases, as `clusters_by` says.
 
         >>> from truesigma import Prediction
         >>> y = np.arange(3.0)
@@ -202,7 +202,7 @@ def clusters_by(cases: Cases, by: By = "auto") -> str:
 
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:
-    """Each score in every replicate; sum-like ones together, from sums, the others one by one."""
+    """Compute each score in every replicate; sum-like scores together, the others one by one."""
     found: dict[int, Replicates | Undefined] = {}
     summed: dict[int, tuple[Rows, Finish]] = {}
     for number, score in enumerate(scores):
@@ -224,7 +224,7 @@ def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[R
 
 
 def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
-    """Scores in every replicate, from the sums of each cluster and the function from sums to a score."""
+    """Compute scores in every replicate, from the sums of each cluster and a function from sums to a score."""
     if not parts:
         return []
     from scipy.sparse import csr_array, hstack
@@ -312,7 +312,7 @@ def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
 
 
 def _number(finish: Finish, sums: Host) -> float:
-    """The score of some sums; NaN if there is nothing to score, which can happen in replicates of few groups."""
+    """Score some sums; NaN if there is nothing to score, which can happen in replicates of few groups."""
     try:
         value = finish(sums)
     except ValueError:
@@ -341,7 +341,7 @@ def _counted(metric: ModuleType, options: Mapping[str, Any], cases: Cases, plan:
 
 
 def _again(score: Callable[[Cases], float], cases: Cases, plan: Resampling) -> Replicates:
-    """The score computed again for the cases of each replicate: slow, but right for any function of them."""
+    """Compute the score again for the cases of each replicate: slow, but right for any function of them."""
     value = float(score(cases))
     drawn = []
     for index in plan.indices():

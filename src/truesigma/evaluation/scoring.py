@@ -1,4 +1,4 @@
-"""The numbers of a table: one for each recalibration and metric, from sums of a set of cases, or from all at once."""
+"""Compute the numbers of a table, one for each recalibration and metric, from sums or from all cases at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Asked = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, a
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One number to compute: the name of its row, the metric, all that was chosen, and what the user gave."""
+    """A number to compute: the name of its row, the metric, all its options, and those that the user gave."""
 
     name: str
     metric: ModuleType
@@ -89,7 +89,7 @@ def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:
 
 
 def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> dict[str, Any]:
-    """The row of an item, from the recalibration and the value in each repeat."""
+    """Make the row of an item, from the recalibration and the value in each repeat."""
     undefined = [v for v in values if isinstance(v, Undefined)]
     if undefined and item.given.get("error") == "draws":
         raise undefined[0]  # chosen by name; a row that is shown by default may stay empty
@@ -183,7 +183,7 @@ def score_set(
     by_group: bool,
     one_pass: bool,
 ) -> Sums:
-    """The sums of every number over a set of cases by its key, or the number itself; or why there is none."""
+    """Compute the sums of every number by its key, or the number itself, or the reason why there is none."""
     fitted = [(fit.chosen.module, fit.fitted) for fit in fits]
     summed = [one for one in placed if one.sums]
     edges: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def score_set(
 
 
 def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
-    """The edges of every number with bins, by its key, from a pass that finds the range of the variances."""
+    """Find the bin edges of every number that needs them, by its key, in a pass over the variances."""
     requests = ranging.requests
     if not any(map(range_plan, requests)):
         return {}
@@ -215,7 +215,7 @@ def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
 
 
 def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Placed], by_group: bool) -> Sums:
-    """The numbers that are not sums, if all cases fit into memory; otherwise why there are none."""
+    """Compute the numbers that are not sums, if all cases fit into memory; otherwise say why there are none."""
     if not asked:
         return {}
     if cases.outputs is None:  # read as elements, so that a case would not mean what it means elsewhere
@@ -245,7 +245,7 @@ def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Placed], 
 
 
 def of_group(problem: Refusal, group: str | None) -> Undefined:
-    """Why a group without any element has no score, which must not cost the others theirs; otherwise its error."""
+    """Give a group without elements a reason instead of a score; any other error is raised."""
     if group is None:
         raise problem
     if isinstance(problem, NothingLeft):

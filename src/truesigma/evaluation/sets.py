@@ -1,4 +1,4 @@
-"""A set of cases, as every command takes it: in memory, in files that are read in pieces, or weighted like another.
+"""A set of cases, as every command takes it: in memory or in files, and possibly weighted like another.
 
 What is given is `Cases`, a path, a folder of maps, a glob, a manifest, or a list of these, which is pooled to one set.
 Files that fit into memory are read at once; larger ones, and those for an engine, in pieces, pass by pass.
@@ -37,7 +37,7 @@ Report = Callable[[str, int], Tick]  # from what is being done, and the number o
 
 @dataclass(frozen=True, eq=False)
 class CaseSet:
-    """Some cases, with what is known of all of them; `whole` where they are in memory, else they are in `files`."""
+    """A set of cases and what is known of it; `whole` holds cases in memory, `files` the others."""
 
     recipe: Recipe
     name: str  # as a warning calls it
@@ -120,7 +120,7 @@ class CaseSet:
         return self.recipe.prediction(self.whole)
 
     def read(self, why: str = "this") -> Cases:
-        """All cases, in memory; an error if they do not fit, as `why` needs them to."""
+        """Read all cases into memory; if they do not fit, the error says `why` that is needed."""
         if self.whole is not None:
             return self.whole
         mask_missing, missing = self.reading["mask_missing"], self.reading["missing"]
@@ -149,7 +149,7 @@ def open_set(
     keep: str | Path | None = None,
     report: Report | None = None,
 ) -> CaseSet:
-    """Open cases as one set, wherever they are; an open one is returned as it is.
+    """Open cases as one set; a set that is open already is returned as it is.
 
     Args:
         given: Cases, a path, a glob, a manifest, or a list of these, which is pooled.
@@ -216,7 +216,7 @@ def _apart(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
 
 
 def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
-    """Some sets of cases in memory as one, without their draws if there are several."""
+    """Join sets of cases in memory, without their draws if there are several sets."""
     if len(held) == 1:
         return held[0]
     first = held[0]
@@ -236,7 +236,7 @@ def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
 
 
 def as_cases(value: Prediction | Draws | Cases) -> Cases:
-    """Cases as a recipe takes them; a missing target, which is not looked at, is replaced by the location."""
+    """Prepare cases for a recipe; a missing target is never looked at, and the location takes its place."""
     if isinstance(value, Cases):
         return value
     if isinstance(value, Prediction):
@@ -297,6 +297,6 @@ def all_like(sets: Sequence[Cases], new: Prediction | Draws | Cases, recipe: str
 
 
 def same_cases(cases: Cases, new: Prediction | Draws | Cases) -> bool:
-    """Whether the new predictions are those of the cases, which then are already from the new site."""
+    """Whether the cases are already those of the new site: their predictions are the new ones."""
     one, other = (to_host(as_cases(p).prediction.location) for p in (cases, new))
     return one.shape == other.shape and bool(np.array_equal(one, other))

@@ -1,4 +1,4 @@
-"""Tables of text: with colours on a terminal, as plain aligned columns in a pipe."""
+"""Tables as text: coloured on a terminal, plain aligned columns in a pipe."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def terminal_text(result: Any, printer: Any, cycle: bool) -> None:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells of text under a head, with a title above and notes below; `best` marks cells (row, column) to stand out."""
+    """A table of text with head, title and notes; `best` lists the cells (row, column) that stand out."""
 
     title: str
     head: tuple[str, ...]
@@ -84,7 +84,7 @@ def print_table(table: TextTable, stream: TextIO) -> None:
 
 
 def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]] = ()) -> TextTable:
-    """Metrics down, recalibrations across; UCE times 100, as the paper prints it; below it the answers to questions."""
+    """Lay out metrics down and recalibrations across, UCE times 100 as in the paper; answers follow below."""
     labels = list(evaluation.by_label())
     # Two names for one place (`uce_mean`, `uce_draws`) appear in two lines.
     lines: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
@@ -105,7 +105,7 @@ def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, 
 
 
 def _answers(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each of the five questions, about the first recalibration that is one."""
+    """Write a line for each of the five questions, about the first recalibration other than none."""
     from .questions import QUESTIONS  # scipy is slow to import
 
     label = next((label for label in evaluation.recalibrations if label.partition(":")[0] != NONE), NONE)
@@ -113,7 +113,7 @@ def _answers(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]]) -
 
 
 def comparison_table(comparison: "Comparison") -> TextTable:
-    """Recalibrations down, their cross-fitted scores across; the choice stands out, and notes say why it was chosen."""
+    """Lay out recalibrations down, cross-fitted scores across; the choice stands out, and notes give the reason."""
     plan = comparison.plan
     body = []
     for row in comparison.rows:
@@ -163,7 +163,7 @@ def comparison_table(comparison: "Comparison") -> TextTable:
 
 
 def short(value: float | None, times: float = 1, digits: int = 4) -> str:
-    """A number in four digits, or as many as given, without powers of ten as long as it is readable.
+    """Write a number with four digits, or as many as given, and with a power of ten only if it must.
 
     >>> short(0.00123456, times=100), short(80310.4), short(-0.0000645), short(-0.0), short(None)
     ('0.1235', '80310', '-0.0000645', '0', '-')
@@ -183,7 +183,7 @@ def short(value: float | None, times: float = 1, digits: int = 4) -> str:
 def _metric_of(row: str) -> tuple[ModuleType | None, str]:
     """The metric behind the name of a row, and which of its two errors the name says, as in `uce_draws`.
 
-    It is None for a file of one's own that was scored at another time.
+    It is None for a user's own file that was scored at another time.
     """
     if (metric := plugins.known("metrics", row)) is not None:
         return metric, ""
@@ -193,7 +193,7 @@ def _metric_of(row: str) -> tuple[ModuleType | None, str]:
 
 
 def _times(metric: ModuleType | None) -> int:
-    """What a table multiplies the score by."""
+    """The factor that a table multiplies the score by."""
     return 1 if metric is None else int(plugins.said(metric, "TIMES"))
 
 

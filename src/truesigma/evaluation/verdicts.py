@@ -133,7 +133,7 @@ def _although(factor: float, parts: Mapping[str, Any]) -> str:
 
 
 def _disagreement(reply: Reply) -> str:
-    """That calibration and test cases need different factors, and what recalibration then did."""
+    """Say if calibration and test cases need different factors, and what recalibration then did."""
     found = reply.parts
     if not found.get("differ"):
         return ""
@@ -221,7 +221,7 @@ def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
 
 
 def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str]:
-    """A line for each question, before and after one recalibration, and one for those it does not hold for."""
+    """Write a line for each question, before and after one recalibration, and for groups that differ."""
     found = []
     for key, said in told(rows, label).items():
         for when, row in said.items():
@@ -238,7 +238,7 @@ def whole(rows: Sequence[Row], label: str) -> dict[str, Row]:
 
 
 def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
-    """The sentences that follow from the answers, before and after one recalibration: the gravest first."""
+    """Write the sentences that follow from the answers before and after one recalibration, the gravest first."""
     before, after = (whole(rows, name) for name in (NONE, label))
     said = []
     if after["skill"]["verdict"] != "fine":
@@ -324,7 +324,7 @@ def _of_culprits(before: Row, after: Row, first: str, named: str) -> str:
 
 
 def _further(before: Row, after: Row) -> bool:
-    """Whether, by the estimates, recalibration moved sigma away from the right size, as it can with few cases."""
+    """Whether recalibration moved sigma away from the right size by the estimates, as it can with few cases."""
     both = before["estimate"] and after["estimate"]
     return bool(both) and abs(math.log(after["estimate"])) > abs(math.log(before["estimate"]))
 
@@ -379,7 +379,7 @@ def times(value: float, low: float | None = None, high: float | None = None) -> 
 def figures(
     value: float, low: float | None = None, high: float | None = None, *, apart: float | None = None
 ) -> str:
-    """A number with no more digits than its interval supports; three figures without one.
+    """Write a number with no more digits than its interval supports; without one, with three.
 
     An end that is not `apart`, but near it, has as many digits as show that.
 

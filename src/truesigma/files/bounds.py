@@ -21,7 +21,7 @@ SMALLEST = 1e-3  # of the usual width: gives a scale if bounds have crossed
 def with_bounds(
     fields: Mapping[str, Any], names: Sequence[str], column: Callable[[str], Host]
 ) -> dict[str, Any]:
-    """The fields with the bounds that columns state, if the law needs them or no scale is given."""
+    """Add the bounds that columns state to the fields, if the law needs them or no scale is given."""
     scaled = {"scale", "variance", "aleatoric", "epistemic"} & set(fields)
     bounds = None if scaled and "bounded" not in fields.get("law", "") else bounds_in(names, column)
     if bounds is None:
@@ -31,7 +31,7 @@ def with_bounds(
 
 
 def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | None:
-    """The bounds that a table states, as they are, about 0 and in units of 1; None if it has none.
+    """Read the bounds that a table states, about 0 and in units of 1; None if it has none.
 
     >>> columns = {"lower_90": np.array([1.0]), "upper_90": np.array([3.0])}
     >>> stated = bounds_in(list(columns), columns.__getitem__)
@@ -98,6 +98,6 @@ def scale_of(bounds: Stated, law: Law) -> Host:
 
 
 def about(bounds: Stated, location: Host, scale: Host) -> Stated:
-    """The same bounds about a location, in units of a scale."""
+    """Express bounds as distances from a location, in units of a scale."""
     low, high = ((end - location) / scale for end in (bounds.low, bounds.high))
     return Stated(bounds.levels, low, high, bounds.cases)

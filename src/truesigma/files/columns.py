@@ -1,7 +1,7 @@
-"""Tables with named columns, from .csv and .parquet files and data frames, and the fields in them.
+"""Tables with named columns, from .csv and .parquet files and data frames, and the fields that they hold.
 
 One output is a column (`target`), several are columns with their names (`target_age`, `target_height`), or numbered
-ones (`target_0`, `target_1`, ...), as which all are read. In a .csv file `law`,
+ones (`target_0`, `target_1`, ...); all are read as numbered ones. In a .csv file `law`,
 `unit` and `checkpoint` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
 """
 
@@ -43,7 +43,7 @@ TRUE, FALSE = ("true", "1"), ("false", "0")
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
-    """The columns of a field: itself, or its numbered ones in order; an error if one is duplicate or missing.
+    """List the columns of a field, its own or numbered ones in order; an error if one is duplicate or missing.
 
     >>> columns_of("target", ["target_1", "id", "target_0"])
     ['target_0', 'target_1']
@@ -102,7 +102,7 @@ def with_numbers(table: "pa.Table", path: Path, points: str) -> "pa.Table":
 
 
 def _floats(columns: Sequence[tuple[str, Any]], points: str = ".") -> tuple[list[Any], str]:
-    """Columns of text as numbers, and their decimal point; the error names the first cell that is none."""
+    """Convert columns of text to numbers, and find their decimal point; the error names the first bad cell."""
     import pyarrow as pa
 
     for point in points:
@@ -124,7 +124,7 @@ def _floats(columns: Sequence[tuple[str, Any]], points: str = ".") -> tuple[list
 
 
 def _no_numbers(columns: Sequence[tuple[str, Any]], point: str) -> list[tuple[int, str, str]]:
-    """The cells that are no numbers, with their row and column."""
+    """Find the cells that are not numbers, with their row and column."""
     cells = [(row, name, cell) for name, column in columns for row, cell in enumerate(column.to_pylist(), 1)]
     return [one for one in cells if not is_number(one[2] or "", point)]
 
@@ -157,7 +157,7 @@ def _truths(name: str, cells: Any) -> Any:
 
 
 def frame_table(frame: Any) -> "pa.Table":
-    """A pandas or polars frame, or whatever else speaks Arrow, as a table."""
+    """Turn a pandas or polars frame, or anything else that exports Arrow, into a table."""
     import pyarrow as pa
 
     names = [str(name) for name in getattr(frame, "columns", ())]
@@ -181,7 +181,7 @@ def frame_table(frame: Any) -> "pa.Table":
 
 
 def table_fields(table: "pa.Table") -> dict[str, Any]:
-    """The fields in a table: arrays (case,) from a column, (case, output) from numbered ones."""
+    """Read the fields of a table: arrays (case,) from a column, (case, output) from numbered ones."""
     names = list(table.column_names)
     if table.num_rows == 0:
         raise BadFile("there are columns and no rows; expected at least one case.")
@@ -304,7 +304,7 @@ def _labels(name: str, column: Any) -> Host:
 
 
 def _constant(name: str, column: Any) -> str | None:
-    """The one text of a column; None for a mark of several, as of folds in one table, each with its own network."""
+    """Read the one text of a column; None for a mark of several, as in a table of folds with a network each."""
     texts = sorted({str(text).strip() for text in column.unique().to_pylist()})
     if len(texts) > 1 and name not in MARKS:
         raise BadFile(f"column {name!r} holds {', '.join(texts[:4])}; expected the same in every row.")

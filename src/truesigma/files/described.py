@@ -1,4 +1,4 @@
-"""The file that a result was computed from, as results describe it, and the same cases read from it again."""
+"""Describe the file that a result was computed from, and read the same cases from it again."""
 
 import hashlib
 import math
@@ -48,7 +48,7 @@ def describe_files(files: FileSet) -> dict[str, Any]:
 
 
 def made_by(checkpoint: str, sampling: str) -> dict[str, Any]:
-    """What predictions say about their network and its draws, in the form a card keeps.
+    """Collect what predictions say about their network and its draws, as a card keeps it.
 
     >>> made_by("", "masks=common seed=0 draws=25")
     {'masks': 'common', 'seed': 0, 'draws': 25}
@@ -70,7 +70,7 @@ def without_code(cases: Cases, missing: float | None) -> Cases:
 
 
 def only_counted(cases: Cases, missing: float | None = None) -> Cases:
-    """Leave out cases of which a mask, or the code for a missing target, leaves nothing, unless that is all of them."""
+    """Leave out cases without any target that counts, unless that would leave none."""
     cases = without_code(cases, missing)
     if cases.prediction.mask is None:
         return cases
@@ -104,7 +104,7 @@ def new_again(result: Path, about: Mapping[str, Any], read: Mapping[str, Any]) -
 
 
 def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The columns that a result says were read; others were not, even if columns of those names are there."""
+    """The columns that a result says were read; no others are read, even if they are there."""
     check_like(result, about, LIKE)
     if "columns" not in about:
         return None

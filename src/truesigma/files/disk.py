@@ -1,4 +1,4 @@
-"""Files on disk: swapped in whole or not at all, known by the hash of their content, JSON without NaN."""
+"""Files on disk: written whole or not at all, identified by the hash of their content; JSON without NaN."""
 
 import csv
 import hashlib
@@ -45,8 +45,8 @@ def reading(
 ) -> Iterator[None]:
     """Turn whatever a decoder raises inside into a `BadFile` that names the file.
 
-    Decoders raise what they like on a damaged file: their own errors, a TypeError, a MemoryError. So only the call of
-    a decoder belongs inside: a bug of ours would be reported as a damaged file.
+    Decoders raise anything on a damaged file: their own errors, a TypeError, a MemoryError. Put only the call of a
+    decoder inside, because a bug elsewhere would be reported as a damaged file.
 
     >>> with reading("a.json"):
     ...     raise EOFError("too early an end")
@@ -95,7 +95,7 @@ def check_exists(path: Path) -> None:
 
 
 def content_kind(path: Path) -> str:
-    """What a file is by its first bytes, in words; "" if they do not say, as with text.
+    """Tell a file's kind by its first bytes, in words; "" if they do not say, as with text.
 
     >>> content_kind(Path(__file__))
     ''
@@ -161,7 +161,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def _new_part(target: Path) -> tuple[Path, int]:
-    """An empty file next to the target that nobody else writes; what a killed process left there is removed."""
+    """Create an empty file of our own next to the target, and remove what a killed process left there."""
     part = target.with_name(f".{target.name}.part")
     try:
         handle = _take(part)
@@ -177,7 +177,7 @@ def _new_part(target: Path) -> tuple[Path, int]:
 
 @contextmanager
 def locked(folder: Path | None) -> Iterator[None]:
-    """Allow only one run at a time in a folder, which is created; the system frees it when a process dies."""
+    """Lock a folder, which is created if need be, so that one run at a time uses it; the lock ends with the process."""
     if folder is None:
         yield
         return
@@ -195,7 +195,7 @@ def locked(folder: Path | None) -> Iterator[None]:
 
 
 def _take(path: Path) -> int:
-    """A handle on a file, created if need be, that no other process has locked; without locks, any handle."""
+    """Open a file, created if need be, that no other process has locked; without locks, any file will do."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         import fcntl
@@ -236,7 +236,7 @@ def write_rows(
 
 
 def fingerprint(path: str | Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal: the same data has the same fingerprint, whatever its name."""
+    """Hash a file's content with SHA-256, in hexadecimal: the same data has the same fingerprint, whatever its name."""
     path = Path(path)
     check_exists(path)
     with path.open("rb") as file:
@@ -249,7 +249,7 @@ def now() -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's types: numpy's numbers and arrays as Python's, and None for what is not finite.
+    """Convert a value to JSON's types: numpy's numbers and arrays to Python's, what is not finite to None.
 
     >>> plain({"value": np.float32(0.5), "sd": float("nan"), "level": (0.5, 0.9)})
     {'value': 0.5, 'sd': None, 'level': [0.5, 0.9]}

@@ -1,4 +1,4 @@
-"""Fields: the named arrays that files, tables and frames have in common, and the values they stand for.
+"""Fields: the named arrays in files, tables and frames, and the values that are made of them.
 
 A prediction is `location` with one of `scale`; `variance` (the total); or `aleatoric` and `epistemic` (variances); and
 perhaps `spread` and `mask`. Draws are `mean` and `variance`. Either may come with `target`, `weight`, `id`, `patient`,
@@ -49,7 +49,7 @@ def from_fields(
     mask_missing: bool = False,
     use_target: bool = True,
 ) -> Cases | Draws | Prediction:
-    """The value that named arrays stand for: Cases if there is a target, otherwise Draws or a Prediction.
+    """Make a value of named arrays: Cases if there is a target, otherwise Draws or a Prediction.
 
     Args:
         fields: arrays by name, `law` and `unit` as text; unknown names are ignored.
@@ -84,7 +84,7 @@ def from_fields(
 
 
 def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
-    """Named arrays on the host from which `from_fields` makes the same value, bit for bit.
+    """Turn a value into named arrays on the host, from which `from_fields` makes it again, bit for bit.
 
     >>> sorted(to_fields(Prediction([1.0], aleatoric=[0.25])))
     ['law', 'location', 'scale']
@@ -219,7 +219,7 @@ def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
 
 
 def _widened(mask: Any, shape: tuple[int, ...]) -> Any:
-    """The mask in that shape; None if there is none, or none that fits."""
+    """Widen the mask to a shape; None if there is no mask, or it does not fit."""
     if mask is None or np.asarray(mask).dtype != bool:
         return None
     mask = np.asarray(mask)
@@ -239,7 +239,7 @@ def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
 
 
 def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
-    """The prediction from whichever of its forms is given; if several are, they must agree."""
+    """Make a prediction of the form that is given; if there are several forms, they must agree."""
     if "location" not in fields:
         raise ValueError(f"location is missing; {EXPECTED}.")
     forms: list[tuple[Any, Any]] = []

@@ -1,4 +1,4 @@
-"""A set of files as one: what they have in common, and all of its cases if they fit into memory."""
+"""A set of files: what they have in common, and all their cases if these fit into memory."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ LABELS = ("weight", "patient", "group", "fold", "id")
 
 
 class NotWhole(BadFile):
-    """A set that cannot be read into memory as one, because it is too large or its files differ."""
+    """Raised if a set cannot be read into memory as one, because it is too large or its files differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ def read_whole(
 
 
 def flat(cases: Cases) -> Cases:
-    """Every element that counts as a case of its own: what volumes of different shapes have in common."""
+    """Make every element that counts a case of its own, so that volumes of different shapes can be joined."""
     p = cases.prediction
     inside = np.ones(p.location.shape, bool) if p.mask is None else np.asarray(p.mask)
     parts = {name: getattr(p, name) for name in ("location", "aleatoric", "epistemic", "spread")}
@@ -185,5 +185,5 @@ def flat(cases: Cases) -> Cases:
 
 
 def is_volume(source: CaseFiles) -> bool:
-    """Whether it is a NIfTI volume, which is one case of any shape."""
+    """Whether the file is a NIfTI volume, which is one case of any shape."""
     return source.name.lower().endswith((".nii", ".nii.gz"))

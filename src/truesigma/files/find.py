@@ -1,4 +1,4 @@
-"""Which files contain the cases of a set: paths, folders, globs and manifests, and whether one changed meanwhile.
+"""Find the files of a set: paths, folders, globs and manifests; and check that none changed meanwhile.
 
 A manifest is a .txt file with a path on each line, or a .csv file with a row for each part of the set: a column `file`,
 or a column for each field (`location`, `scale`, `target`, ...) with the path of its array. It may also have `group` (or
@@ -43,7 +43,7 @@ class CaseFiles:
 
 
 def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles]:
-    """The sources that paths, globs and manifests name, in their order; files of single arrays are put together.
+    """Find the sources that paths, globs and manifests name, in order; files of single arrays are put together.
 
     `columns` choose roles: in a manifest or, if it has no such column, in its files.
 
@@ -80,7 +80,7 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles
 
 
 def ending_of(path: str | Path) -> str:
-    """The ending that says what a file is; an error if files of that kind cannot be read.
+    """The ending that tells a file's kind; an error if files of that kind cannot be read.
 
     >>> ending_of("case1_target.nii.gz")
     '.nii.gz'
@@ -132,7 +132,7 @@ def _unpacked(path: Path) -> int:
 
 
 def mark_of(paths: Iterable[str]) -> str:
-    """Size, time and both ends of files as one hash: it changes when a file is written again."""
+    """Hash size, time and both ends of files: the hash changes when a file is written again."""
     digest = hashlib.sha256()
     for path in paths:
         status = Path(path).stat()
@@ -160,7 +160,7 @@ def check_unchanged(source: CaseFiles) -> None:
 
 
 def _expand(item: str) -> list[Path]:
-    """The files of a path, a folder of maps, a glob, or a list in a .txt file."""
+    """List the files of a path, a folder of maps, a glob, or a .txt file."""
     if Path(item).is_dir():
         return _maps_in(Path(item))
     if Path(item).exists() or not glob.has_magic(item):
@@ -174,7 +174,7 @@ def _expand(item: str) -> list[Path]:
 
 
 def _listed(path: Path) -> list[Path]:
-    """The files that a .txt file names, one on each line."""
+    """List the files that a .txt file names, one on each line."""
     lines = [line.strip() for line in read_text(path).splitlines()]
     named = [line for line in lines if line and not line.startswith("#")]
     if not named:
@@ -190,7 +190,7 @@ def _listed(path: Path) -> list[Path]:
 
 
 def _maps_in(folder: Path) -> list[Path]:
-    """The maps in a folder and below it; files with other names, such as the scans themselves, are ignored."""
+    """List the maps in a folder and below it; files with other names, such as the scans themselves, are ignored."""
     files = sorted(
         path for path in folder.rglob("*") if path.name.lower().endswith(NIFTI) and not path.is_dir()
     )
@@ -209,7 +209,7 @@ def _maps_in(folder: Path) -> list[Path]:
 
 
 def split_name(path: Path) -> tuple[str, str] | None:
-    """The common part of the names of one source's files, and the field of this one; None if its name has none.
+    """Split a file's name into the part that its source's files share, and its field; None if it names no field.
 
     >>> split_name(Path("case1_target.nii.gz"))
     ('case1_', 'target')
@@ -235,7 +235,7 @@ def _split(path: Path) -> tuple[str, str]:
 def _manifest(
     path: Path, columns: Columns | None = None
 ) -> list[tuple[dict[str, str], dict[str, str], Columns]]:
-    """Files, labels and the chosen columns of each row's files; None if the file is a table of cases."""
+    """Read a manifest: files, labels and chosen columns of each row; None if the file is a table of cases."""
     if ending_of(path) != ".csv":
         return []
     head = read_head(path)
@@ -269,7 +269,7 @@ def _manifest(
 
 
 def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:
-    """The path that a manifest names, from its own folder."""
+    """Resolve a path that a manifest names, from the manifest's folder."""
     if not name.lower().endswith(endings):
         raise BadFile(f"{manifest} names {name!r}; expected files that end in {', '.join(endings)}.")
     path = manifest.parent / name

@@ -1,4 +1,4 @@
-"""What an image file says about itself before its pixels are read: shape, type, and how large a pixel is in mm."""
+"""Headers of image files, read without the pixels: shape, type, and the size of a pixel in mm."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _between(pieces: list[Any]) -> tuple[float, ...]:
 
 
 def _sound(spacing: Any) -> tuple[float, ...]:
-    """A plausible spacing; a header that says 0 says nothing."""
+    """Keep a plausible spacing; 0 in a header means unknown."""
     return tuple(spacing) if all(np.isfinite(one) and one > 0 for one in spacing) else ()
 
 

@@ -79,7 +79,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
 
 
 def kind_of(path: Path) -> str:
-    """What a file or folder is read as: "dicom", "picture", ".npy" or "nifti"; BadFile for anything else."""
+    """Tell how a file or folder is read: "dicom", "picture", ".npy" or "nifti"; BadFile for anything else."""
     ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
         return "dicom"
@@ -95,7 +95,7 @@ def _decoded(path: Path, kind: str, dimensions: int) -> NDArray[Any]:
 
 
 def is_dicom(path: Path) -> bool:
-    """Whether a file is DICOM: by its ending or, as many have none, by the letters after its preamble."""
+    """Whether a file is DICOM: by its ending or, since many have none, by the letters after its preamble."""
     if not path.is_file():
         return False
     if path.suffix.lower() == ".dcm":
@@ -124,7 +124,7 @@ def is_image(path: Path) -> bool:
 
 
 def _may_be_slice(path: Path) -> bool:
-    """Whether a name is not hidden, and not that of something else: `IM0001`, `1.2.840.10008`, `a.dcm`, not `a.csv`."""
+    """Whether a file may be a slice by its name: `IM0001`, `1.2.840.10008` or `a.dcm`; not `a.csv`, no hidden file."""
     end = path.suffix.lower()
     return not path.name.startswith(".") and (end in ("", ".dcm", ".ima") or end[1:].isdigit())
 
@@ -156,7 +156,7 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
 
 
 def _picture(path: Path, *, lower: bool = False) -> NDArray[Any]:
-    """The pixels of all pages; of 16-bit colours only the lower bytes, if asked for."""
+    """Read the pixels of all pages; if asked for, only the lower bytes of 16-bit colours."""
     if not path.stat().st_size:
         raise ValueError("the file is empty")
     frames, modes = [], set()
@@ -176,7 +176,7 @@ def _picture(path: Path, *, lower: bool = False) -> NDArray[Any]:
 
 
 def deep_colour(path: Path, image: Any) -> str:
-    """How the 16-bit colours of an image that is yet to be loaded are stored, "" if it has none."""
+    """Tell how the 16-bit colours of an image are stored, before it is loaded; "" if it has none."""
     raw = next((_raw_mode(tile) for tile in image.tile), "")
     tags = image.tag_v2 if image.format == "TIFF" else {}
     if image.mode in DEEP or (raw not in LOWER and max(tags.get(BITS, (8,))) <= 8):
@@ -194,7 +194,7 @@ def _raw_mode(tile: Any) -> str:
 
 
 def _of_lower_bytes(tile: Any) -> Any:
-    """The same piece of a file, told to give the lower bytes; before Pillow 11 it is a plain tuple."""
+    """Make a tile give the lower bytes of its pixels; before Pillow 11 a tile is a plain tuple."""
     other = LOWER[_raw_mode(tile)]
     made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
     return getattr(tile, "_make", tuple)(made)
@@ -210,7 +210,7 @@ def _opened(file: IO[bytes]) -> Image.Image:
 
 
 def _fitting(path: Path, image: Image.Image) -> Image.Image:
-    """The image, unless its file is too small to contain it: a damaged header asks for gigabytes."""
+    """Refuse an image whose file is too small to contain it, since a damaged header may ask for gigabytes."""
     width, height = image.size
     if image.format in ("PNG", "TIFF", "BMP") and width * height > max(
         1 << 24, DENSEST * path.stat().st_size
@@ -236,7 +236,7 @@ def _pixels(image: Image.Image) -> NDArray[Any]:
 
 
 def medical(package: str, path: Path) -> Any:
-    """The package that reads such a file, from an extra that may not be installed."""
+    """Import the package that reads such a file; the error names the extra to install."""
     try:
         return importlib.import_module(package)
     except ImportError:
@@ -291,7 +291,7 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
 
 
 def dicom_frames(piece: Any) -> list[dict[str, Any]]:
-    """What an enhanced DICOM file says about each frame, or about all, in the form of a slice's header."""
+    """Read what an enhanced DICOM file says about each frame, or about all, in the form of a slice's header."""
     shared = _said(piece.get("SharedFunctionalGroupsSequence") or ())
     each = [shared | _said([frame]) for frame in piece.get("PerFrameFunctionalGroupsSequence") or ()]
     return each or ([shared] if shared else [])
@@ -311,7 +311,7 @@ def _by_place(image: NDArray[Any], frames: list[dict[str, Any]]) -> NDArray[Any]
 
 
 def slice_position(piece: Any) -> tuple[float, float]:
-    """Where a slice lies along the normal of its plane; the instance number if the header does not say."""
+    """The position of a slice along the normal of its plane; the instance number if the header does not say."""
     place, across = piece.get("ImagePositionPatient"), piece.get("ImageOrientationPatient")
     along = 0.0
     if place is not None and across is not None:
@@ -321,7 +321,7 @@ def slice_position(piece: Any) -> tuple[float, float]:
 
 
 def uneven(pieces: list[Any]) -> str:
-    """What is wrong with the distances between sorted slices; "" if they are all alike, or unknown."""
+    """Say what is wrong with the distances between sorted slices; "" if they are all alike, or unknown."""
     if len(pieces) < 3 or any(piece.get("ImagePositionPatient") is None for piece in pieces):
         return ""
     steps = np.diff([slice_position(piece)[0] for piece in pieces])

@@ -29,7 +29,7 @@ TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as m
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """An array of an archive, by its header."""
+    """An array of an archive, as its header describes it."""
 
     name: str
     info: zipfile.ZipInfo
@@ -48,7 +48,7 @@ class Member:
 
 
 def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The members of an archive by their arrays' names; an error says what the file is instead, or what is double."""
+    """List the members of an archive by their arrays' names; an error says what else the file is, or what is double."""
     check_exists(path)
     if not zipfile.is_zipfile(path):
         kind = content_kind(path) or "text"
@@ -75,7 +75,7 @@ def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
 
 
 def _listed(path: Path, archive: zipfile.ZipFile) -> int:
-    """How many members the end of an archive claims; a damaged list may swallow some of them."""
+    """Count the members that the end of an archive claims; a damaged list may have lost some of them."""
     with path.open("rb") as file:
         file.seek(-22 - len(archive.comment), os.SEEK_END)
         return int.from_bytes(file.read(12)[10:], "little")
@@ -84,7 +84,7 @@ def _listed(path: Path, archive: zipfile.ZipFile) -> int:
 def open_members(
     path: Path, names: Collection[str] | None = None, columns: Columns | None = None
 ) -> dict[str, Member]:
-    """The arrays of those names, from their headers alone; None: all fields. `columns` choose roles."""
+    """Open the arrays of those names by their headers alone; None: all fields. `columns` choose roles."""
     infos = list_members(path)
     members = {}
     with reading(path), zipfile.ZipFile(path) as archive:
@@ -115,7 +115,7 @@ def _check_size(path: Path, member: Member, size: int) -> None:
 
 
 def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, whether it is in Fortran's order, and type of an array, which follows in the file."""
+    """Read shape, order (whether Fortran's) and type of an array, whose numbers follow in the file."""
     version = np.lib.format.read_magic(file)
     old = np.lib.format.read_array_header_1_0
     shape, fortran, dtype = (old if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
@@ -138,7 +138,7 @@ def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
 
 
 def check_letters(path: Path, array: Host) -> None:
-    """Refuse texts with code points that are not characters, which Python could not even print."""
+    """Refuse texts with code points that are not characters, since Python cannot print them."""
     letters = np.ascontiguousarray(array).reshape(-1).view(np.uint32) if array.dtype.itemsize else array[:0]
     if letters.size and letters.max() > sys.maxunicode:
         raise BadFile(f"{path} is damaged: it holds texts that are none; write or copy it again.")
@@ -173,7 +173,7 @@ def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
 
 
 def without_location(path: Path) -> BadFile:
-    """The error of a file that has neither locations nor draws."""
+    """Make the error for a file that has neither locations nor draws."""
     names = sorted(list_members(path))
     return BadFile(
         f"{path} holds {', '.join(names) or 'nothing'}; expected mean and variance (draws), or location with scale "
@@ -201,12 +201,12 @@ def write_npz(fields: Mapping[str, Any], path: Path) -> None:
 
 
 def native(array: Host) -> Host:
-    """The array in this machine's byte order."""
+    """Convert an array to this machine's byte order."""
     return np.asarray(array, array.dtype.newbyteorder("="))
 
 
 def texts_of(path: Path, arrays: Mapping[str, Host]) -> dict[str, str]:
-    """The texts among arrays, such as `law` and `unit`; a mark of another kind is the user's own, and ignored."""
+    """Pick the texts among arrays, such as `law` and `unit`; a mark of another type is the user's own, and ignored."""
     texts = {}
     for name in (name for name in CONSTANTS if name in arrays):
         array = arrays[name]

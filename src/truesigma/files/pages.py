@@ -1,4 +1,4 @@
-"""What a .parquet file says about itself, checked before it is read: a damaged page may ask for gigabytes.
+"""Checks of a .parquet file before it is read, because a damaged page may ask for gigabytes.
 
 A page is preceded by its sizes, in Thrift's compact protocol, without a checksum; a reader that trusts them allocates
 what they say. What the footer says about a column limits them. The footer has no checksum either, and Arrow ends the
@@ -63,7 +63,7 @@ def _check_column(path: Path, file: Any, start: int, column: Any) -> None:
 
 
 def read_struct(data: bytes) -> tuple[dict[int, Any], int]:
-    """The values of a Thrift struct by their field, and how many bytes it has.
+    """Read the values of a Thrift struct by their field, and how many bytes it has.
 
     >>> read_struct(bytes([0x15, 0x04, 0x15, 0x08, 0x00]))
     ({1: 2, 2: 4}, 5)
@@ -73,7 +73,7 @@ def read_struct(data: bytes) -> tuple[dict[int, Any], int]:
 
 
 class _Walk:
-    """A place in bytes that moves over values of Thrift's compact protocol."""
+    """A position in bytes that moves over values of Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0

@@ -1,4 +1,4 @@
-"""Tables in .parquet files: read with every checksum there is, and a footer, which has none, by what it says twice."""
+"""Tables in .parquet files: every checksum is tested, and the footer, which has none, must not contradict itself."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
 
 
 def _contradiction(path: Path, footer: Any, schema: Any) -> str:
-    """What a footer says in two ways: the format gives it no checksum."""
+    """Find where a footer contradicts itself; the format gives it no checksum."""
     check_levels(path, footer)
     texts = [(one or {}).get(METADATA, b"{}") for one in (schema.metadata, footer.metadata)]
     said = json.loads(texts[0])
@@ -64,13 +64,13 @@ def _hash(said: Mapping[str, Any]) -> str:
 
 
 def texts_in(table: "pa.Table") -> dict[str, Any]:
-    """The law, the unit and the marks that a table's metadata say."""
+    """Read the law, the unit and the marks from a table's metadata."""
     said = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     return {name: text for name, text in said.items() if name != HASH}
 
 
 def with_texts(table: "pa.Table", texts: Mapping[str, Any]) -> "pa.Table":
-    """The table with these as its metadata."""
+    """Put texts into a table's metadata."""
     metadata = dict(table.schema.metadata or {})
     return table.replace_schema_metadata({**metadata, METADATA: json.dumps(dict(texts)).encode()})
 

@@ -1,10 +1,10 @@
-"""Where a result comes from: the versions of what computed it."""
+"""The origin of a result: the versions of the packages that computed it."""
 
 from functools import cache
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The versions of Python, of this package and of others, NumPy and SciPy where none are named.
+    """List the versions of Python, of this package and of others, by default NumPy and SciPy.
 
     >>> list(versions("torch"))
     ['python', 'truesigma', 'torch']

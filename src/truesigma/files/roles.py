@@ -1,4 +1,4 @@
-"""Which column has which role, if a user says so: it is read as if it had the role's name.
+"""Roles that a user gives to columns: a column is read as if it had its role's name.
 
 `{"patient": "pid", "group": ["site", "sex"], "weight": None}`: the patients are in `pid`, there are two groups, and a
 column `weight`, perhaps in kilograms, is not the weight of a case. Roles that are not given are read from the columns
@@ -23,7 +23,7 @@ ASIDE = " (not read)"  # appended to the name of a column whose role another one
 
 
 def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
-    """The names by which columns, or arrays, are read: outputs that have names by their numbers.
+    """Map columns, or arrays, to the names by which they are read; outputs with names get numbers.
 
     >>> renamed(["y", "group", "site", "weight"], {"target": "y", "group": "site", "weight": None})
     ['target', 'group (not read)', 'group:site', 'weight (not read)']
@@ -35,7 +35,7 @@ def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
 
 
 def named(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of columns with the names of their outputs in place of their numbers.
+    """Put the outputs' names back into names of columns, in place of their numbers.
 
     >>> named(["id", "location_0", "lower_90_1"], ["tip_x", "tip_y"])
     ['id', 'location_tip_x', 'lower_90_tip_y']
@@ -45,7 +45,7 @@ def named(names: Sequence[str], outputs: Sequence[str]) -> list[str]:
 
 
 def _with_ends(names: Sequence[str], ends: Mapping[str, str]) -> list[str]:
-    """Exchange what follows the name of a field or of a bound."""
+    """Replace what follows the name of a field or of a bound."""
     found = list(names)
     for k, name in enumerate(names):
         for old, new in ends.items():
@@ -56,7 +56,7 @@ def _with_ends(names: Sequence[str], ends: Mapping[str, str]) -> list[str]:
 
 
 def _outputs_in(names: Sequence[str]) -> list[str]:
-    """The names of outputs: what follows `location_`, and another field unless all outputs share one scale."""
+    """Find the names of outputs: what follows `location_` and, unless all outputs share one scale, another field."""
     found = [name.removeprefix("location_") for name in names if name.startswith("location_")]
     found = [name for name in found if not name.isdigit() and not name.startswith("mc_error")]
     if "location" in names or {*PARTS} & {*names}:
@@ -111,7 +111,7 @@ def chosen_of(chosen: str | Sequence[str] | None) -> list[str]:
 
 
 def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[str]]:
-    """Which columns gave the cases what they have besides their prediction, by role."""
+    """List the columns, by role, that gave the cases what they have besides their prediction."""
     given = columns or {}
     found = {}
     for role in ROLES:

@@ -1,4 +1,4 @@
-"""What is on disk: draws, predictions and cases in .npz, .csv and .parquet files; recalibrations and results as JSON.
+"""Read and write values: draws, predictions and cases in .npz, .csv and .parquet; recalibrations and results as JSON.
 
 Files from strangers are data and never code: nothing is unpickled. What is written is swapped in whole or not at all.
 """
@@ -135,7 +135,7 @@ def from_frame(
 
 
 def names_in(path: Path) -> list[str]:
-    """The names of a file's arrays or columns."""
+    """List the names of a file's arrays or columns."""
     suffix = check_suffix(path)
     if suffix == ".npz":
         return list(list_members(path))
@@ -149,7 +149,7 @@ def read_new(
     mask_missing: bool = False,
     columns: Columns | None = None,
 ) -> Cases | Draws | Prediction:
-    """`read` for new cases: a target that is still empty everywhere counts as none, and a chosen one may be missing."""
+    """Read new cases: a target that is empty everywhere counts as none, and a chosen one may be missing."""
     fields = read_fields(path, columns)
     target = fields.get("target")
     if target is not None and target.dtype.kind == "f" and np.isnan(target).all():
@@ -158,7 +158,7 @@ def read_new(
 
 
 def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
-    """The named arrays of a file or a frame, before they become a value; `columns` choose roles."""
+    """Read the named arrays of a file or a frame; `columns` choose roles."""
     if isinstance(source, str | PathLike):
         path = Path(source)
         check_suffix(path)
@@ -177,7 +177,7 @@ def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
 
 
 def _fields_of(path: Path, columns: Columns | None) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a file, and the names that are read."""
+    """Read the fields of a file, and the names they were read by."""
     suffix = check_suffix(path)
     if suffix == ".npz":
         return read_npz(path, columns), renamed(list(list_members(path)), columns)
@@ -189,7 +189,7 @@ def _fields_of(path: Path, columns: Columns | None) -> tuple[dict[str, Any], lis
 
 
 def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFile:
-    """The error of a file whose fields cannot be used; a wrong value by its row, and by its id if it has one."""
+    """Make the error for a file whose fields cannot be used; it names a wrong value's row, and its id if it has one."""
     if not isinstance(problem, WrongValue):
         return BadFile(f"{name}: {problem}")
     number = problem.case + 1
@@ -249,7 +249,7 @@ def write_fields(fields: Mapping[str, Any], path: Path) -> None:
 
 
 def law_cell(path: Path, law: str) -> str:
-    """What a .csv says about its law: its name or, for a law with a table, the file next to it, written here."""
+    """Return a .csv's text for its law: the name or, for a law with a table, the file that is written next to it."""
     if not law.startswith("{"):
         return law
     beside = path.with_name(path.stem + LAW)
@@ -258,7 +258,7 @@ def law_cell(path: Path, law: str) -> str:
 
 
 def _law_beside(path: Path, law: str) -> str:
-    """The law that a .csv names, from the file next to it if that contains it."""
+    """Read the law that a .csv names, from the file next to it if that contains it."""
     if not law.endswith(LAW):
         return law
     beside = path.with_name(Path(law).name)

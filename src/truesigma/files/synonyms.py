@@ -1,4 +1,4 @@
-"""What others call the columns and arrays that are read here: only to say which to rename, never to guess."""
+"""Other names for the columns and arrays that are read: used to say which to rename, never to guess."""
 
 import difflib
 import re
@@ -51,7 +51,7 @@ def warn_near_misses(names: Iterable[str]) -> None:
 
 
 def rename_hint(names: Sequence[str]) -> str:
-    """Which columns look as if they could be renamed, to be said after what was expected."""
+    """Say which columns look as if they could be renamed; this follows what was expected."""
     pairs = []
     for stem in (*NUMBERS, "mask", *LABELS):
         others = (stem, *ELSEWHERE.get(stem, ()))
@@ -72,7 +72,7 @@ def rename_hint(names: Sequence[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without capitals and separators.
+    """Strip a name of capitals and separators.
 
     >>> plain("Patient_ID")
     'patientid'

@@ -262,7 +262,7 @@ def _style(path: Path) -> tuple[str, str, str]:
 
 
 def _cells(column: Any, point: str) -> list[Any]:
-    """What the csv module writes as the cells of a column: empty for nothing, floats by their shortest exact text."""
+    """Convert a column to cells for the csv module: empty for nothing, floats as their shortest exact text."""
     import pyarrow as pa
 
     if pa.types.is_boolean(column.type):

@@ -26,7 +26,7 @@ Solver = Literal["closed", "gradient"]
 
 
 def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    """Gather what the fit needs: sums over cases, which add up over batches and files."""
     if isinstance(cases, Tally):
         return _held(cases, part, outputs, error)
     chosen = select_part(cases.prediction, part)
@@ -43,7 +43,7 @@ def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) 
 
 
 def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
-    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups."""
+    """Gather what the fit needs from a tally; clusters are its patients, or else its groups."""
     check_choice("part", part, "total", "aleatoric")
     check_outputs(outputs)
     check_error(error)
@@ -66,12 +66,12 @@ def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str,
 
 
 def _with_clusters(cases: Host, grouped: Host, clusters: Iterable[tuple[Any, Host]]) -> dict[str, Sum]:
-    """What `factor_sums` holds of the cases, how many have a cluster, and (S, W) of each cluster by its name."""
+    """Add to the cases' sums how many have a cluster, and (S, W) of each cluster by its name."""
     return {"case": cases, "grouped": grouped, **{f"cluster {name}": column for name, column in clusters}}
 
 
 def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
-    """What `factor_sums` holds of the cases, and of the clusters where they are known, from what was gathered."""
+    """Read the sums of cases, and of clusters where they are known, from what was gathered."""
     if not sums:  # every target is missing
         raise nothing_left()
     if isinstance(sums["case"], Undefined):
@@ -88,7 +88,7 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
 
 
 def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:
-    """The factor from what `factor_sums` holds of the cases, its standard error from that of the clusters.
+    """Compute the factor from the sums of cases, and its standard error from those of clusters.
 
     >>> from truesigma import Prediction
     >>> cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])

@@ -50,7 +50,7 @@ class Ranks:
         return self.scores[place] if place < len(self.scores) else math.inf
 
     def bounds(self, levels: Host) -> Host:
-        """The same for an array of levels."""
+        """The bounds at an array of levels."""
         places = np.searchsorted(np.array(self.levels), levels - SLACK)
         return np.append(np.array(self.scores), math.inf)[places]
 
@@ -94,7 +94,7 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
 
 
 def half_of(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
-    """Values and probabilities of the upper half of the law: each score is the bound up to its own level."""
+    """Values and probabilities of the law's upper half: each score is the bound up to its own level."""
     scores, levels = np.array(ranks.scores), np.array(ranks.levels)
     upper = levels if apart else 0.5 + levels / 2
     steps = np.stack([np.concatenate([[0.5], upper[:-1]]), upper], axis=1)
@@ -104,7 +104,7 @@ def half_of(ranks: Ranks, *, apart: bool) -> tuple[Host, Host]:
 
 
 def symmetric_law(ranks: Ranks, law: Law) -> Empirical:
-    """The law whose central intervals are those of the ranks of |z|, in place of another."""
+    """Make the law whose central intervals are given by the ranks of |z|; it replaces another law."""
     values, probability = half_of(ranks, apart=False)
     both = np.concatenate([-values[::-1], values]), np.concatenate([1 - probability[::-1], probability])
     return Empirical(both[0], law.unit, law.moment, both[1], cases=ranks.cases)
@@ -121,7 +121,7 @@ def thinned(levels: Host) -> Host:
 
 
 def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, ...]]) -> None:
-    """Refuse weights, which exchangeable cases do not have, and options (name, value, known ones) that are unknown."""
+    """Refuse weights, since weighted cases are not exchangeable, and unknown values of options (name, value, known)."""
     if weight is not None:
         raise Refusal(
             f"{name} was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "

@@ -33,7 +33,7 @@ TINY = 1e-300  # in place of a sigma of 0, which has no logarithm
 
 @dataclass(frozen=True)
 class Referral:
-    """Which cases to hand to somebody: those whose sigma, as the model gave it, is above a threshold."""
+    """A rule for referral: cases whose sigma, as the model gave it, is above a threshold go to a person."""
 
     tolerance: float
     risk: float
@@ -64,7 +64,7 @@ class Referral:
 
     @property
     def words(self) -> str:
-        """What is promised, or why nothing is."""
+        """Say what is promised, or why nothing is."""
         many = f"at most {_percent(self.risk)} of the kept cases off by more than {self.tolerance:g}"
         sure = f"with {_percent(1 - self.delta)} confidence"
         if self.threshold is not None:
@@ -158,7 +158,7 @@ def fit(
 
 
 def smallest(wrong: int, risk: float, delta: float) -> int:
-    """How many cases show that at most a share `risk` is wrong, when so many of them are.
+    """The fewest cases that show a share of wrong ones of at most `risk`, when so many of them are wrong.
 
     >>> smallest(0, 0.05, 0.05), smallest(1, 0.05, 0.05)
     (59, 93)
@@ -219,7 +219,7 @@ def _p_values(wrong: Host, count: Host, risk: float, several: bool) -> Host:
 
 
 def _needed(sigma: Host, wrong: Host, clusters: int, risk: float, delta: float) -> int | None:
-    """About how many would pass the first test, if large errors become rarer with log sigma as they do here."""
+    """Estimate how many cases the first test needs, if large errors become rarer with log sigma as they do here."""
     least = smallest(0, risk, delta)
     if not wrong.any():
         return least

@@ -1,4 +1,4 @@
-r"""Covariate shift: how much each calibration case counts at a new site, from unlabelled cases of it.
+r"""Covariate shift: weights of the calibration cases for a new site, from its unlabelled cases.
 
 $$w(x) = \frac{p_\mathrm{new}(x)}{p_\mathrm{old}(x)} = \frac{n_\mathrm{old}}{n_\mathrm{new}} e^{g(x)}$$
 
@@ -67,7 +67,7 @@ class CovariateShift:
 
     @property
     def words(self) -> str:
-        """What is known of the overlap, and what is not."""
+        """Say how far the sets overlap, and what cannot be known."""
         return (
             f"weighted to be like the {self.cases[1]:,} new cases: {self.cases[0]:,} cases say as much as "
             f"{self.effective:.0f}; new and old are told apart with an AUROC of {self.auroc:.2f}, and "
@@ -81,7 +81,7 @@ class CovariateShift:
 
 
 def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
-    """The shift that `to_dict` described."""
+    """Read back a shift from what `to_dict` gave."""
     models = tuple(tuple(float(x) for x in one) for one in stored["models"])
     lists = {name: tuple(float(x) for x in stored[name]) for name in ("centre", "spread")}
     features = len(lists["centre"])
@@ -95,7 +95,7 @@ def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
 
 
 def features_of(prediction: Prediction) -> Host:
-    """What a shift is seen by, unless features are given: location and log scale of each output, (case, feature)."""
+    """The features of a shift unless others are given: location and log scale of each output, (case, feature)."""
     columns = [
         to_host(a).astype(np.float64).reshape(len(prediction), -1)
         for a in (prediction.location, prediction.total)

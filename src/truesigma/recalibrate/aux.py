@@ -78,7 +78,7 @@ class Aux:
         return rescale(chosen, like(np.exp(log_ratio / 2).reshape(log_v.shape), chosen.location))
 
     def _hold(self, log_v: Host, log_ratio: Host, masked: bool) -> None:
-        """Hold the ratios beyond the cases it was fitted on, in place; warn where there are many, or wild ones."""
+        """Limit the ratios beyond the cases it was fitted on, in place; warn if they are many or wild."""
         if self.seen is None:
             return
         beyond = (log_v < self.seen[0] - ROUNDING) | (log_v > self.seen[1] + ROUNDING)
@@ -109,13 +109,13 @@ class Aux:
         return namespace(out).reshape(out + self.offset, log_v.shape)
 
     def variance_ratio(self, total: Array) -> Array:
-        """What both variances are multiplied by."""
+        """The factor of both variances."""
         xp = namespace(total)
         log_v = xp.log(case_means(total) if self.outputs == "mean" and total.ndim > 1 else total)
         return xp.exp(self._held(log_v, self.new_log_variance(log_v) - log_v))
 
     def _held(self, log_v: Array, log_ratio: Array) -> Array:
-        """The ratio within WILD times, in sigma, of that at the nearest end of what was seen."""
+        """Keep the ratio within WILD times, in sigma, of the ratio at the nearest end of the range seen."""
         if self.seen is None:
             return log_ratio
         xp = namespace(log_v)
@@ -135,7 +135,7 @@ class Aux:
 
 
 def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: sums that add up over batches and files."""
+    """Gather what the fit needs: sums over cases, which add up over batches and files."""
     chosen = select_part(cases.prediction, part)
 
     def factor(block: Block) -> Sum:

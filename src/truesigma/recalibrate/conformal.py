@@ -103,7 +103,7 @@ class Conformal:
 
     @cached_property
     def law(self) -> Empirical:
-        """The law of all cases together."""
+        """The law for all cases together."""
         return self._law(self.common)
 
     @cached_property
@@ -146,7 +146,7 @@ class Conformal:
         return with_law(chosen, laws[0] if len(laws) == 1 else ByCase(laws, code))
 
     def variance_ratio(self, total: Any) -> float:
-        """What both variances are multiplied by."""
+        """The factor of both variances: 1."""
         if self.shift is not None:
             raise Refusal(
                 "conformal intervals weighted for a new site cannot be exported; apply the card instead."

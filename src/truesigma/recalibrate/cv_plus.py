@@ -103,7 +103,7 @@ class CvPlus:
 
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        """The law of the held-out errors about one prediction: what scores look at. CV+ itself is `of_members`."""
+        """Put the law of the held-out errors about one prediction, for scores; CV+ itself is `of_members`."""
         order = np.argsort(self.scores, kind="stable")
         levels = np.minimum(np.cumsum(np.array(self.weights)[order]), self.cases / (self.cases + 1))
         kept = thinned(levels)
@@ -112,7 +112,7 @@ class CvPlus:
         return with_law(prediction, symmetric_law(ranks, prediction.law))
 
     def of_members(self, draws: Draws) -> Prediction:
-        """The prediction of all models together, with its bounds; draws of a model that has several follow each other.
+        """Join the predictions of all models, and add the bounds; several draws of one model follow each other.
 
         >>> y = np.array([1.0, -2.0, 3.0, -4.0])
         >>> fitted = fit(Prediction(0 * y, aleatoric=0 * y + 1), y, fold=[0, 0, 1, 1])

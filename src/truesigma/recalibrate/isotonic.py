@@ -45,7 +45,7 @@ class Isotonic:
         return with_law(select_part(prediction, self.part), self.law)
 
     def variance_ratio(self, total: Any) -> float:
-        """What both variances are multiplied by."""
+        """The factor of both variances: 1."""
         return 1.0
 
     @property

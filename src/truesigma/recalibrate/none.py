@@ -27,14 +27,14 @@ class Identity:
         return select_part(prediction, self.part)
 
     def variance_ratio(self, total: Any) -> float:
-        """What both variances are multiplied by."""
+        """The factor of both variances: 1."""
         return 1.0
 
     to_dict = stored("none")
 
 
 def gather(cases: Cases, *, part: Part) -> dict[str, Any]:
-    """What the fit needs to know of some cases: nothing, but that they have that part."""
+    """Gather nothing, but check that the cases have that part."""
     select_part(cases.prediction, part)
     return {}
 

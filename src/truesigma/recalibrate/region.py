@@ -61,7 +61,7 @@ class Region:
 
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
-        """The prediction, or its aleatoric part alone: a region is about all outputs, and says nothing of each."""
+        """Return the prediction, or its aleatoric part alone: a region says nothing about single outputs."""
         return select_part(prediction, self.part)
 
     def score(self, prediction: Prediction, target: Any) -> Host:

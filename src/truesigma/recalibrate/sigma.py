@@ -39,7 +39,7 @@ class Sigma:
         return rescale(select_part(prediction, self.part), self.factor)
 
     def variance_ratio(self, total: Any) -> float:
-        """What both variances are multiplied by."""
+        """The factor of both variances."""
         return self.factor**2
 
     to_dict = stored("sigma")
@@ -78,7 +78,7 @@ def fit(
 
 
 def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:
-    """The same from the sums of a tally, without the cases; clusters are its patients, else its groups, else the cases.
+    """Fit the factor from a tally; its clusters are patients, or else groups, or else cases.
 
     >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])).factor
     2.0

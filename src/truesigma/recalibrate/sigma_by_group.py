@@ -41,7 +41,7 @@ MARK = "\x1f"  # between the name of a group and that of a sum: no name holds it
 
 @dataclass(frozen=True)
 class Group:
-    """What was found for a group: its factor, that of its own cases alone, and what they weigh."""
+    """A group's factor, the factor of its own cases alone, and their weight."""
 
     factor: float
     own: float | None = None  # of its own cases alone; None where they are too few
@@ -74,7 +74,7 @@ class SigmaByGroup:
 
     @property
     def standard_error(self) -> float | None:
-        """Of the common factor."""
+        """The standard error of the common factor."""
         return self.common.standard_error
 
     @on_predictions
@@ -129,7 +129,7 @@ class SigmaByGroup:
 
 
 def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: that of `sigma` for each group."""
+    """Gather what `sigma` needs, for each group."""
     if cases.group is None:
         raise Refusal(
             "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
@@ -238,7 +238,7 @@ class _Patients:
         return _Patients(np.array([name for name, _ in pairs]), code, np.array([own[n][k] for n, k in pairs]))
 
     def without(self, name: str | None) -> Host:
-        """What `factor_sums` holds of the patients of all groups but one."""
+        """The sums of `factor_sums` over the patients of all groups but one."""
         some = self.group != name
         s, w = (np.bincount(self.code[some], self.sums[some, k]) for k in (0, 1))
         there = w > 0

@@ -70,7 +70,7 @@ class SigmaByOutput:
         return rescale(chosen, like(np.reshape(self.factors, shape), chosen.location))
 
     def variance_ratio(self, total: Array) -> Array:
-        """What both variances are multiplied by."""
+        """The factor of both variances."""
         return like(np.reshape(np.square(self.factors), tuple(total.shape[1:])), total)
 
     @property
@@ -82,7 +82,7 @@ class SigmaByOutput:
 
 
 def gather(cases: Cases | Tally, *, part: Part, error: Error) -> dict[str, Sum]:
-    """What the fit needs to know of some cases: that of `sigma` for each output, as OUTPUT/NAME."""
+    """Gather what `sigma` needs, for each output, as OUTPUT/NAME."""
     each = cases.outputs_apart() if isinstance(cases, Tally) else _outputs_of(cases)
     sums = (gather_one(one, part=part, outputs="separate", error=error) for one in each)
     return {f"{output}/{key}": value for output, own in enumerate(sums) for key, value in own.items()}

@@ -106,7 +106,7 @@ def fit(cases: Cases, *, outputs: Outputs = "separate") -> TwoFactor:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """What the likelihood is made of, one value for each element: |y - location|^moment, A, E, weight and cluster."""
+    """The data of the likelihood, a value for each element: |y - location|^moment, A, E, weight and cluster."""
 
     power: Host
     aleatoric: Host
@@ -176,7 +176,7 @@ class _Data:
 
 
 def _minimise(data: _Data) -> tuple[float, float]:
-    """s_a^2 and s_e^2: along their ratio the loss may have two valleys, so that a coarse search comes first."""
+    """Find s_a^2 and s_e^2; along their ratio the loss may have two valleys, so a coarse search comes first."""
     from scipy.optimize import brentq
 
     one, loss_of_one = data.level(1.0, 1.0)
@@ -203,7 +203,7 @@ def _minimise(data: _Data) -> tuple[float, float]:
 
 
 def _pair(log_ratio: float) -> tuple[float, float]:
-    """Factors^2 of A and E with that logarithm of their ratio, neither above 1."""
+    """The squared factors of A and E with that logarithm of their ratio, neither above 1."""
     return math.exp(min(0.0, -log_ratio)), math.exp(min(0.0, log_ratio))
 
 

@@ -1,4 +1,4 @@
-r"""Limits of agreement between prediction and truth that allow for what a patient's cases have in common.
+r"""Limits of agreement between prediction and truth, where cases of a patient have something in common.
 
 $$\bar d \pm 1.96 \sqrt{\sigma_b^2 + \sigma_w^2}, \qquad \sigma_w^2 = \mathrm{MS}_w, \qquad
   \sigma_b^2 = \max\Bigl(0, \frac{\mathrm{MS}_b - \mathrm{MS}_w}{m_0}\Bigr), \qquad
@@ -22,7 +22,7 @@ REACH = 1.96  # standard deviations
 
 
 class Limits(NamedTuple):
-    """Where 95 % of the differences are expected, and what their spread is made of."""
+    """The range in which 95 % of the differences are expected, and the parts of their spread."""
 
     bias: float
     low: float
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 def limits(difference: Host, code: Host) -> Limits | None:
-    """The limits of some differences, given the number of each one's patient, from 0; None for fewer than two.
+    """Compute the limits of differences, given the number of each one's patient, from 0; None for fewer than two.
 
     >>> limits(np.array([0.0, 2.0, 1.0, 3.0]), np.array([0, 1, 2, 3])).bias
     1.5

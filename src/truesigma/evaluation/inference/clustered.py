@@ -67,7 +67,7 @@ class View:
 
     @property
     def residual(self) -> Host:
-        """The target minus the mean of what is predicted, which an empirical law may move."""
+        """The target minus the mean of the predicted distribution, which an empirical law may move."""
         return self.target - self.location - self.scale * self.of_law(law_mean)
 
     @property
@@ -80,7 +80,7 @@ class View:
         return np.abs(self.z) ** self.law.moment / self.of_law(law_moment)
 
     def of_law(self, of: Callable[[Law], float]) -> Any:
-        """A number that the law has, or (case, 1) of them if laws differ by case."""
+        """Look up a number of the law, or (case, 1) numbers if laws differ by case."""
         return of_each(self.law, of, self.target)
 
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
@@ -111,7 +111,7 @@ class View:
 
 
 def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
-    """Cases as the questions look at them; clusters are patients (without them groups), or cases."""
+    """Lay out cases for the questions; clusters are patients (without them groups), or cases."""
     found = columns_of(prediction, cases.target, weight=cases.weight)
     size = len(cases)
     code = np.arange(size)
@@ -122,7 +122,7 @@ def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
 
 @dataclass(frozen=True, eq=False)
 class Clustered:
-    """Numbers, and what each cluster adds to their errors, (cluster, number)."""
+    """Some estimates, and each cluster's influence on their errors, (cluster, number)."""
 
     value: Host
     influence: Host
@@ -172,7 +172,7 @@ def measured(found: Clustered) -> Measured:
 
 
 def difference(first: Measured, second: Measured) -> Measured:
-    """First minus second, of independent sets; degrees of freedom after Welch and Satterthwaite."""
+    """Subtract the second from the first, of independent sets; degrees of freedom after Welch and Satterthwaite."""
     parts = [one.error**2 / one.freedom if one.freedom > 0 else math.inf for one in (first, second)]
     square = first.error**2 + second.error**2
     below = sum(one.error**2 * part for one, part in zip((first, second), parts) if one.error > 0)
@@ -304,7 +304,7 @@ class Gap:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """How many z / s lie below each place of the law, and what each bag of clusters adds to the error of that."""
+    """The share of z / s below each place of the law, and what each bag of clusters adds to its error."""
 
     share: Host  # (place,)
     influence: Host  # (bag, place)
@@ -378,7 +378,7 @@ def _quantiles(law: Law, share: Host | None = None) -> Host:
 
 
 def _slope(law: Law) -> Host:
-    """How the share below each place grows with log s."""
+    """The derivative of the share below each place by log s."""
     place = np.arange(1, CELLS) / CELLS
 
     def below(step: float) -> Host:

@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One future row: where the question is asked, about which cases, and the calibration cases to compare with."""
+    """A row to be answered: the cases that the question is about, and the calibration cases to compare with."""
 
     recalibration: str
     test: View | SummedView

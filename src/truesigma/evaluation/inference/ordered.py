@@ -1,4 +1,4 @@
-"""Whether errors go with the order of sigma, or of the predictions: thirds of the elements, and ranks."""
+"""Do errors follow the order of sigma, or of the predictions? By thirds of the elements, and by ranks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ ROUNDING = 1e-9  # between logarithms of means, below which they are equal
 
 
 def thirds(key: Host, weight: Host) -> Host | None:
-    """The third of each element by a key, within each output: 0, 1 or 2; None if ties leave fewer than three."""
+    """Divide the elements of each output into thirds by a key: 0, 1 or 2; None if ties leave fewer than three."""
     if key.shape[1] > MANY:  # a map, whose outputs are of one kind
         found = thirds(key.reshape(-1, 1), weight.reshape(-1, 1))
         return None if found is None else found.reshape(key.shape)

@@ -1,4 +1,4 @@
-"""Cases on disk a few at a time: archives, tables and volumes that need not fit into memory."""
+"""Read cases from disk a few at a time: archives, tables and volumes that need not fit into memory."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ LARGE = 4 * ELEMENTS  # of a case, above which it can be read in pieces
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Whole cases; or one case, or a piece of one with its outputs in a row, that `of` names."""
+    """Whole cases; or one case, or a piece of it with its outputs in a row, which `of` names."""
 
     cases: Cases
     begun: int  # cases of which this chunk is the first
@@ -31,7 +31,7 @@ class Chunk:
 
 
 def open_source(source: CaseFiles) -> Opened:
-    """The reader of a source."""
+    """Open the reader of a source."""
     if "" not in source.files:
         return open_volumes(source.files)
     path = Path(source.name)
@@ -44,7 +44,7 @@ def open_source(source: CaseFiles) -> Opened:
 def chunked_cases(
     source: CaseFiles, *, law: Law | str | None = None, mask_missing: bool = False, elements: int = ELEMENTS
 ) -> Iterator[Cases]:
-    """The cases of a source, whole cases of about that many elements at a time; each checked as `read` does."""
+    """Yield the cases of a source, about so many elements at a time in whole cases; each is checked as in `read`."""
     for chunk in chunks_of(source, law=law, mask_missing=mask_missing, elements=elements, large=None):
         yield chunk.cases
 
@@ -58,7 +58,7 @@ def chunks_of(
     large: int | None = LARGE,
     passed: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Chunk]:
-    """The same, with cases of more than `large` elements in pieces if their files allow it.
+    """Yield the cases of a source; cases of more than `large` elements come in pieces if their files allow it.
 
     With `mask_missing` a chunk whose targets are all missing is skipped; at the end `passed` is called with the number
     of skipped cases.
@@ -91,7 +91,7 @@ def chunks_of(
 def _cases(
     fields: Fields, source: CaseFiles, where: str, law: Law | str | None, mask_missing: bool
 ) -> Cases | None:
-    """The cases that fields stand for; None if all of their targets are missing, and may be."""
+    """Make cases of fields; None if all of their targets are missing, where that is allowed."""
     if "target" not in fields:
         raise BadFile(f"{source.name} has no target, without which nothing can be fitted or scored; add it.")
     if mask_missing and fields["target"].dtype.kind == "f" and np.isnan(fields["target"]).all():

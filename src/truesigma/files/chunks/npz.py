@@ -1,4 +1,4 @@
-"""Cases from .npz files, a few at a time: rows are read one after another, packed or not, with their checksum."""
+"""Cases from .npz files, a few at a time: rows are read in order, packed or not, and checked against the checksum."""
 
 import zipfile
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def _values(path: Path, member: Member) -> Iterator[Next]:
 
 
 def _mapped(path: Path, member: Member) -> Callable[[], Host]:
-    """An array of draws, or in Fortran's order, where it lies in the file; unpacked if it is packed.
+    """Map an array of draws, or one in Fortran's order, from the file; a packed one is unpacked first.
 
     It is mapped again each time: what was read from a map counts as memory as long as the map exists.
     """

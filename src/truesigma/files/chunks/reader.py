@@ -1,4 +1,4 @@
-"""The common view of every kind of file on disk, for reading a few cases, or a piece of a case, at a time."""
+"""The interface of every kind of file on disk, to read a few cases, or a piece of a case, at a time."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ Next = Callable[[int], Host]  # reads the next numbers of an array, in the order
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some outputs of one case, without their axes: `fields` has one case, and starts at that output."""
+    """Some outputs of one case, without output axes: `fields` has one case, and starts at that output."""
 
     case: int
     start: int
@@ -25,7 +25,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """What is in a source, known from its header alone, and how to read its fields: `chunks(cases at a time)`.
+    """An opened source: what its header says, and how to read its fields: `chunks(cases at a time)`.
 
     `pieces(outputs at a time)` reads cases that are too large for memory; None if that is not possible.
     """
@@ -65,7 +65,7 @@ class Stored:
 
 
 def cut(arrays: Mapping[str, Stored], constants: Fields) -> Callable[[int], Iterator[Piece]] | None:
-    """How to read pieces of cases, if every array has a number for each output of a case, or one for all of them."""
+    """Make the reader of pieces of cases, if every array has a number for each output of a case, or one for all."""
     main = arrays["location"]
     long = {name: a for name, a in arrays.items() if a.shape == main.shape and a.order == main.order}
     single = {name: a for name, a in arrays.items() if name not in long}

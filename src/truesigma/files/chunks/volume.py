@@ -19,7 +19,7 @@ from .reader import Fields, Next, Opened, Piece, Stored, cut
 
 @dataclass(frozen=True, eq=False)
 class _Volume:
-    """The array of a file, by its header; `grid` is where its voxels lie."""
+    """The array of a file, as its header describes it; `grid` says where its voxels lie."""
 
     path: str
     grid: Any
@@ -27,7 +27,7 @@ class _Volume:
 
 
 def open_volumes(files: Mapping[str, str]) -> Opened:
-    """The reader of a file for each field; the arrays of one source have the same cases."""
+    """Open a source that has a file for each field; all of its arrays have the same cases."""
     found = {
         name: _nifti(path) if ".nii" in path[-7:].lower() else _npy(path) for name, path in files.items()
     }
@@ -109,7 +109,7 @@ def _nifti(path: str) -> _Volume:
 
 
 def read_volume(path: Path) -> tuple[Host, Host]:
-    """The voxels of a NIfTI file, read to its last byte, where a packed file has its checksum; and where they lie."""
+    """Read the voxels of a NIfTI file to its end, where a packed file has its checksum; and where they lie."""
     volume = _nifti(str(path))
     with volume.array.open() as read:
         return volume.array.cases(read, 1)[0], volume.grid
