@@ -102,7 +102,7 @@ def test_draws_inside_and_the_card_with_them(place, run, tmp_path):
         ("run1 --card valid.json -o m.onnx", "another network"),
         ("run0 run0 --card joined.json -o m.onnx", "another network"),
         ("run0 --card table.csv -o m.onnx", "expected a JSON file"),
-        ("nothing -o m.onnx", "nothing is no training run"),
+        ("nothing -o m.onnx", "nothing is not a training run"),
         ("run0 -o m.pt", "should end in .onnx"),
         ("run0 -o missing/m.onnx", "does not exist"),
     ],

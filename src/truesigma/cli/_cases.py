@@ -1,4 +1,4 @@
-"""The sets of cases that a command is given: read, and described."""
+"""Read and describe the sets of cases that a command is given."""
 
 import glob
 import warnings
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_set(path: Path, how: Mapping[str, Any], *, name_rows: bool = False) -> "Cases":
-    """Read the cases of a file that count; those that a mask, or missing targets, leave empty are dropped.
+    """Read the cases of a file; cases without any target that counts are dropped.
 
     `name_rows` names cases without an id by their place in the file: in a table the rows below the header, from 1.
     """
@@ -60,7 +60,7 @@ def read_unlabelled(path: Path, how: Mapping[str, Any]) -> Any:
 
 
 def refuse_maps(*paths: Path | None) -> None:
-    """Say which commands take maps and lists of files, if they are given to one that shows single cases."""
+    """Refuse maps and lists of files in a command that shows single cases, and say which commands take them."""
     from ..files.find import SINGLE, is_manifest
 
     for path in filter(None, paths):

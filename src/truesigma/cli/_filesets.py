@@ -41,7 +41,7 @@ def one_set(texts: Sequence[str]) -> list[str]:
 
 
 def are_many(files: Sequence[str]) -> bool:
-    """Tell whether they are to be read in pieces: several, a glob, a manifest, single arrays, or a large file."""
+    """Tell whether files are read in pieces: several, a glob, a manifest, single arrays, or a large file."""
     from ..files.find import SINGLE, is_small
 
     if len(files) > 1:
@@ -53,7 +53,7 @@ def are_many(files: Sequence[str]) -> bool:
 
 
 def engine_of(engine: str | None) -> Any:
-    """The engine that was asked for, local, ray or the address of a Ray cluster, with what Ray is to print."""
+    """Choose the engine: local, ray or the address of a Ray cluster; --quiet holds for Ray, too."""
     if engine is None or engine == "local":
         return engine
     return {"address": None if engine == "ray" else engine, "quiet": QUIET.get()}

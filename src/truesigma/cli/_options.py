@@ -15,7 +15,7 @@ EMPTY = "empty"
 
 
 def names_of(kind: str) -> Callable[[str], list[str]]:
-    """Make what a shell offers after TAB: names of that kind, in a comma list for its last item.
+    """Make the function that completes names of a kind after TAB, and the last item of a comma list.
 
     >>> names_of("recalibrate")("none,si"), names_of("recipes")("p"), names_of("kinds")("me")
     (['none,sigma', 'none,sigma_by_group', 'none,sigma_by_output'], ['paper'], ['metrics'])
@@ -141,7 +141,7 @@ def split_pair(flag: str, text: str, example: str) -> tuple[str, str]:
 
 
 def columns_of(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Read which column has which role, as Python's `columns`; `none` for a role that no column shall have.
+    """Read the roles of columns, as Python's `columns`; `none` means that no column has the role.
 
     >>> columns_of(["weight=none", "group=site", "group=sex"])
     {'weight': None, 'group': ['site', 'sex']}
@@ -157,7 +157,7 @@ def columns_of(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 def reading(column: Sequence[str] | None, missing: Sequence[str] | None, law: str | None) -> dict[str, Any]:
-    """Collect how files are to be read, by the names that Python has for it.
+    """Collect the options for reading files, by their names in Python.
 
     >>> reading(["target=age"], ["empty", "-999"], None)
     {'law': None, 'columns': {'target': 'age'}, 'mask_missing': True, 'missing': -999.0}

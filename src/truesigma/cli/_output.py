@@ -1,4 +1,4 @@
-"""Where a command's words go: tables to stdout, notices and progress to stderr, JSON alone on stdout when asked."""
+"""Output of commands: tables to stdout, notices and progress to stderr; JSON, if asked for, alone on stdout."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ def sayer() -> Callable[[str], None] | None:
 
 
 def deliver(shown: "TextTable | str", result: Mapping[str, Any], json: str | None) -> None:
-    """Print what a person reads, and write the JSON: to a file, or with `-` alone to stdout.
+    """Print the result for people, and write it as JSON: to a file, or with `-` alone to stdout.
 
     The file goes first, so that a closed pipe (`| head`) cannot lose it.
     """
@@ -54,7 +54,7 @@ def deliver(shown: "TextTable | str", result: Mapping[str, Any], json: str | Non
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey, such as escapes in the names of strangers' files and cases.
+    """Escape control characters, which names of files and cases from elsewhere may hold to command a terminal.
 
     >>> printable("id \\x1b[2J of\\n2 cases")
     'id \\\\x1b[2J of\\n2 cases'
@@ -87,7 +87,7 @@ def check_output(target: str | Path | None, *inputs: Path | None, endings: tuple
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Say, if the work inside is stopped by Ctrl-C, that the same command resumes it; the exit code is 130."""
+    """Say that the same command resumes the work inside if Ctrl-C stops it; the exit code is 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -97,7 +97,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def progress() -> Iterator[Report | None]:
-    """Give a function from a name and a total to what advances a bar; None if there is no terminal."""
+    """Give a function that starts a progress bar, from a name and a total; None if there is no terminal."""
     if QUIET.get() or not sys.stderr.isatty():
         yield None
         return

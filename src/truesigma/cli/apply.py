@@ -1,4 +1,4 @@
-"""apply: a card on predictions, as a table or as maps of voxels."""
+"""apply: recalibrate predictions with a card, in a table or as maps of voxels."""
 
 import warnings
 from glob import glob, has_magic
@@ -80,7 +80,7 @@ def are_maps(given: list[str]) -> bool:
 
 
 def _one(predictions: list[str]) -> Path:
-    """Return the only file of predictions; several, or a pattern, are an error."""
+    """Return the only file of predictions; refuse several, or a pattern."""
     source = Path(predictions[0])
     if len(predictions) > 1 or (has_magic(str(source)) and not source.exists()):
         raise ValueError(

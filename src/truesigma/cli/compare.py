@@ -1,4 +1,4 @@
-"""compare: which recalibration to use, told on cases that each was not fitted on."""
+"""compare: choose a recalibration, on cases that each candidate was not fitted on."""
 
 from pathlib import Path
 from typing import Annotated

@@ -48,7 +48,7 @@ class FigureRequest:
         return [read_set(path, self.how) for path in self.files]
 
     def one(self) -> Path:
-        """Return the only file."""
+        """Return the only file; refuse several."""
         if len(self.files) > 1:
             raise ValueError(f"{', '.join(map(str, self.files))} are several files; this figure shows one.")
         return self.files[0]
@@ -67,7 +67,7 @@ class FigureRequest:
         return {name: calibrate(cases, name, recipe=recipe) for name in choices}
 
     def fitted_one(self, usual: str) -> Any:
-        """Make the only one of these functions."""
+        """Make the function, if only one recalibration was chosen."""
         fitted = self.fitted(usual)
         if len(fitted) > 1:
             raise ValueError(f"{self.recalibrate} are several recalibrations; this figure shows one.")
@@ -226,7 +226,7 @@ FIGURES = {
 
 
 def _tables(diagram: Any, asked: FigureRequest, runs: list["Cases"], **options: Any) -> dict[str, Any]:
-    """The tables of repeated runs by recalibration."""
+    """Make the table of repeated runs for each recalibration."""
     shown: dict[str, Any] = {
         "target": [run.target for run in runs],
         "weight": [run.weight for run in runs],

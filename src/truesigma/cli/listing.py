@@ -1,4 +1,4 @@
-"""list: what there is to choose from, with its options."""
+"""list: recalibrations, metrics and so on, with their options."""
 
 import inspect
 from collections.abc import Iterator

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 class SampleWords:
     """The keys of `--set sample.`: masks, common to all images or independent as published (None: the card's, or
     common); batch, cases at a time; precision (None: the run's); compile, which takes minutes and pays on a GPU with
-    many images.
-    moments: keep location and variances only.
+    many images; moments: keep location and variances only.
     """
 
     masks: str | None = None
@@ -66,14 +65,14 @@ class Drawing:
 
     @property
     def marks(self) -> dict[str, str]:
-        """Where the predictions come from, as their file says."""
+        """The origin of the predictions, for their file."""
         from ..imaging.prediction.runs import marks_of
 
         return marks_of(self.runs, None if self.single else self.how)
 
     @property
     def words(self) -> str:
-        """How they predict, in words."""
+        """The way they predict, in words."""
         what, count = self.counted
         where = next(self.runs[0].net.parameters()).device
         return f"{number_of(count, what)} each, {self.how['precision']} on {where}"

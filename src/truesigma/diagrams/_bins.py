@@ -57,7 +57,7 @@ class Calibration:
 
 
 def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spacing: Spacing) -> Calibration:
-    """The bins of all runs, with the UCE of each as the metric scores it."""
+    """Bin all runs, with the UCE of each as the metric scores it."""
     check_error(error)
     check_outputs(outputs)
     # From the variances of all repeats, so that a bin means the same in each of them.
@@ -98,7 +98,7 @@ def _case_squares(block: Block, *, edges: Host, outputs: Outputs, error: Error) 
 
 
 def _gather(edges: Host, layers: Host, scores: list[float]) -> Calibration:
-    """Means over the repeats of (repeat, 8, bin) sums; a repeat that leaves a bin empty does not count there."""
+    """Average (repeat, 8, bin) sums over the repeats; a repeat that leaves a bin empty does not count there."""
     count, error, variance, square, cross, weights, cases, elements = np.moveaxis(layers, 1, 0)
     filled = count > 0
     safe = np.where(filled, count, 1.0)

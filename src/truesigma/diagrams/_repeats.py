@@ -10,7 +10,7 @@ Run = tuple[Prediction, Any, Any]
 
 
 def runs(prediction: Prediction | Cases | Sequence[Prediction], target: Any, weight: Any = None) -> list[Run]:
-    """(prediction, target, weight) of each repeat."""
+    """List (prediction, target, weight) of each repeat."""
     if isinstance(prediction, Cases):
         check_alone(prediction, target, weight)
         return [(prediction.prediction, prediction.target, prediction.weight)]

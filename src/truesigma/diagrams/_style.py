@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 
 def style() -> AbstractContextManager[None]:
-    """The settings as a context; outside it matplotlib is as it was."""
+    """Apply the settings inside a context; outside it matplotlib is as it was."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -87,7 +87,7 @@ def style() -> AbstractContextManager[None]:
 def figure(
     rows: int = 1, columns: int = 1, *, width: float = COLUMN, ratio: float = 0.78, share: bool = False
 ) -> tuple[Figure, Host]:
-    """A figure of that many panels, without any window; its axes come as an array (rows, columns).
+    """Make a figure with that many panels, without a window; its axes come as an array (rows, columns).
 
     Args:
         rows: panels one below another.
@@ -110,7 +110,7 @@ def axes_or_new(ax: Axes, ratio: float = 0.78) -> Axes:
 
 
 def look(name: str, index: int) -> dict[str, str]:
-    """Colour, marker and line of a series: fixed for the known recalibrations, else by its number."""
+    """Choose colour, marker and line of a series: fixed for the known recalibrations, else by its number."""
     return dict(SERIES[NAMED.get(name.partition(":")[0], index) % len(SERIES)])
 
 
@@ -143,18 +143,18 @@ def note_power(axis: Any, label: str, unit: str = "", log: bool = False) -> None
 
 
 def power_only(label: str) -> str:
-    """The short label of an axis next to a panel that says the rest: its power of ten."""
+    """Shorten an axis label to its power of ten, next to a panel that says the rest."""
     return label[label.index("$") : label.rindex("$") + 1] if "$" in label else ""
 
 
 def _power(value: float) -> int:
-    """The power of ten to take out of numbers as large as this: 0 for ordinary ones."""
+    """Choose the power of ten to take out of numbers as large as this: 0 for ordinary ones."""
     power = math.floor(math.log10(value)) if value > 0 else 0
     return 0 if -2 < power < 4 else power
 
 
 def scientific(value: float, deviation: float | None = None) -> str:
-    r"""A number for a title, such as 1.2e-3 in typeset form, with its standard deviation if there is one.
+    r"""Typeset a number for a title, with its power of ten, and its standard deviation if there is one.
 
     >>> scientific(0.00123)
     '$1.23\\times 10^{-3}$'
@@ -173,7 +173,7 @@ def scientific(value: float, deviation: float | None = None) -> str:
 
 
 def strip(ax: Axes) -> Axes:
-    """A narrow panel on top of the axes, with the same x axis and no frame."""
+    """Add a narrow panel on top of the axes, with the same x axis and no frame."""
     inset = ax.inset_axes([0, 1.0, 1, 0.13], sharex=ax)
     inset.axis("off")
     return inset

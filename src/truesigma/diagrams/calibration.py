@@ -172,7 +172,7 @@ def draw_row(tables: Mapping[str, Calibration], *, unit: str = "", log: bool = F
 
 
 def _solid(table: Calibration) -> Any:
-    """The bins with enough elements to be believed; all that are not empty if none has enough."""
+    """Select the bins with enough elements to be trusted; all that are not empty if none has enough."""
     solid = table.size >= TRUST
     return solid if solid.any() else np.isfinite(table.error)
 
@@ -180,7 +180,7 @@ def _solid(table: Calibration) -> Any:
 def _limits(
     table: Calibration, solid: Any, band: Host, log: bool
 ) -> tuple[tuple[float, float], float, float]:
-    """Range of the variance axis, and bottom and top of the error axis, from bins with enough elements.
+    """Choose the range of the variance axis, and bottom and top of the error axis, from bins with enough elements.
 
     A bin of two or three elements may lie anywhere; it must not squeeze all the others into a corner.
     """
@@ -200,7 +200,7 @@ def _limits(
 
 
 def _draw_counts(table: Calibration, ax: Axes, beyond: float) -> None:
-    """Bars of the square roots of the bins' counts, so that a bin of five is visible next to one of thousands."""
+    """Draw bars of the square roots of the bins' counts, so that a bin of five shows beside one of thousands."""
     width, height = np.diff(table.edges), np.sqrt(table.size)
     if not width.any():
         width = np.array([0.02 * float(table.edges[-1])])  # constant variance: one bin without width

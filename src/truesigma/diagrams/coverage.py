@@ -98,7 +98,7 @@ def table(
 
 
 def _chance(level: Host, cases: float) -> tuple[Host, Host]:
-    """The central 95 % of the shares that a calibrated prediction would show in that many cases."""
+    """Compute the central 95 % of the shares that a calibrated prediction would show in that many cases."""
     from scipy.stats import binom
 
     count = max(round(cases), 1)

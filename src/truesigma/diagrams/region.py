@@ -46,7 +46,7 @@ def table(
     case: int = 0,
     level: float | None = None,
 ) -> Outline:
-    """The border of one case's region.
+    """Trace the border of one case's region.
 
     Args:
         region: what `recalibrate.region` fitted, of two outputs: the first is x, the second y.

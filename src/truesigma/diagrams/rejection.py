@@ -127,7 +127,7 @@ def draw(
 
 
 def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
-    """The two bounds, blind and best, which depend on the errors alone; drawn once if all tables agree."""
+    """Draw the two bounds, blind and best, which depend on the errors alone; once if all tables agree."""
     first = next(iter(named.values()))
     ax.plot(
         first.share, first.random, color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1, label="blind"
@@ -148,7 +148,7 @@ def _finish_share(ax: Axes, named: Mapping[str, Rejection]) -> None:
 
 
 def _finish_threshold(ax: Axes, named: Mapping[str, Rejection], unit: str) -> None:
-    """Over the threshold, falling to the right as cases are rejected; the share rejected is on top."""
+    """Draw over the threshold, which falls to the right as cases are rejected; the share rejected is on top."""
     name, first = next(iter(named.items()))
     high = max(one.threshold[0] for one in named.values())
     low = min(one.threshold[-1] for one in named.values())

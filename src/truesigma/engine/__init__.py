@@ -1,4 +1,4 @@
-"""Where tasks run: on this machine, or on the nodes of a Ray cluster. The same tasks give the same results.
+"""Run tasks on this machine, or on the nodes of a Ray cluster; the same tasks give the same results.
 
 `run(function, tasks, merge=..., keep=..., report=...)`: the function turns a task (plain values, as in JSON) into sums,
 and `merge` puts the sums of several tasks together, as a tree of the same shape everywhere. With `keep` the sums of

@@ -1,4 +1,4 @@
-"""Tasks on this machine, one after another; each uses all cores by itself."""
+"""Run tasks on this machine, one after another; each uses all cores by itself."""
 
 from collections.abc import Iterable
 from pathlib import Path

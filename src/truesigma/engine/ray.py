@@ -1,4 +1,4 @@
-"""Tasks on the nodes of a Ray cluster: if a node is lost, its task runs again elsewhere."""
+"""Run tasks on the nodes of a Ray cluster: if a node is lost, its task runs again elsewhere."""
 
 import logging
 import os
@@ -150,7 +150,7 @@ def _wait(waiting: list[Any], tick: Tick, *, at_most: int) -> list[Any]:
 
 
 def _leaf(function: Function, task: Task, keep: str | None, folder: str) -> tuple[Sums, int]:
-    """Return the sums, which stay there until they are merged, and the number of cases for whoever waits.
+    """Run one task on a node; its sums stay there until they are merged, its number of cases goes to whoever waits.
 
     `folder` is where the command was given: relative paths start there, wherever Ray started its nodes.
     """

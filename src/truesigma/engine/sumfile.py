@@ -1,4 +1,4 @@
-"""Sums on disk: what a part of the data adds up to, saved so that a stopped run can resume."""
+"""Sums over a part of the data, saved so that a stopped run can resume."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
 
 
 def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
-    """The sums in a file that `write_sums` wrote; those of another `task` are refused.
+    """Read the sums that `write_sums` wrote; sums of another `task` are refused.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()

@@ -33,7 +33,7 @@ SETTINGS = (
 class TallyMetric(Metric):
     """All sum-like scores of predictions that come in batches, on any number of ranks.
 
-    `compute` is of everything since the last `reset`. `tally` holds the sums of this rank, and those of all ranks
+    `compute` scores everything since the last `reset`. `tally` holds the sums of this rank, and those of all ranks
     inside `sync_context`.
 
     Args:
@@ -131,7 +131,7 @@ class TallyMetric(Metric):
         }
 
     def _copy_state_dict(self) -> dict[str, Any]:
-        """What torchmetrics keeps while it looks at a batch, or at all ranks."""
+        """Return the state that torchmetrics keeps while it looks at a batch, or at all ranks."""
         return {"tally": self.tally}
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ class TallyMetric(Metric):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Take the sums of a checkpoint; none of other settings, unless it holds no cases and says nothing."""
+        """Take the sums of a checkpoint. Sums of other settings are an error, unless they are of no cases."""
         name = f"{prefix}tally"
         if name in state_dict:
             stored = unpacked(state_dict.pop(name))
@@ -178,7 +178,7 @@ class TallyMetric(Metric):
 
 
 def packed(tally: Tally) -> Tensor:
-    """A tally as bytes, (byte,) on the host.
+    """Turn a tally into bytes, (byte,) on the host.
 
     >>> unpacked(packed(Tally.empty(levels=[0.9])))
     Tally(0 elements, outputs='separate', error='mean')
@@ -189,7 +189,7 @@ def packed(tally: Tally) -> Tensor:
 
 
 def unpacked(stored: Tensor) -> Tally:
-    """The tally that `packed` made bytes of."""
+    """Read back the tally that `packed` turned into bytes."""
     return _tally(torch.load(io.BytesIO(stored.cpu().numpy().tobytes()), weights_only=True))
 
 

@@ -25,7 +25,7 @@ TRAIN = (
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecipe:
-    """What defines a network's heads and its training: the tables [network] and [train] of a recipe file.
+    """The definition of a network's heads and its training: the tables [network] and [train] of a recipe file.
 
     heads: "linear" (one layer each) or "deep" (two layers with leaky ReLU each, ReLU before).
     stage_dropout: after each stage of a ResNet. head_dropout: before the heads, by backbone name, and "other".

@@ -1,4 +1,4 @@
-"""What a report is about: the same test cases before and after recalibration, and how they are resampled."""
+"""The subject of a report: the same test cases before and after recalibration, and how they are resampled."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +88,7 @@ class Subject:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What the cases are called besides their id: patients, then groups by their columns."""
+        """The names of the cases besides their id: patients, then groups by their columns."""
         patient = self.before.patient
         return {**({} if patient is None else {"patient": patient}), **self.before.groups}
 
@@ -150,7 +150,7 @@ def _check_outputs(name: str, prediction: Prediction, shape: tuple[int, ...]) ->
 
 
 def _with(cases: Cases, prediction: Prediction) -> Cases:
-    """Return the same cases with another prediction, which does not come from their draws."""
+    """Copy the cases with another prediction, which does not come from their draws."""
     return changed(cases, prediction=prediction, draws=None)
 
 

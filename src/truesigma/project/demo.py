@@ -80,7 +80,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """What the demo came to: a finished run, and how long it took."""
+    """The result of the demo: a finished run, and how long it took."""
 
     run: Finished
     seconds: float
@@ -143,7 +143,7 @@ def predict_new(folder: Path, settings: Settings) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch on one thread: so small a network gains little from more, and stalls if other programs are running."""
+    """Keep torch on one thread: a network this small gains little from more, and stalls beside other programs."""
     import torch
 
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""What init is not sure of and says along with its proposal: few cases, images without a scale, doubtful patients."""
+"""Doubts that init adds to its proposal: few cases, images without a scale, doubtful patients."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def doubts(
 
 
 def _unknown_splits(seen: Survey) -> str:
-    """Say that a column called like a split is not followed, since its words are others."""
+    """Say that a column named like a split is ignored, since its words are not those of splits."""
     column = next((name for name in seen.header if name.lower() in SPLITS), "")
     words = ", ".join(sorted({row[column] for row in seen.rows})[:SHOWN]) if column else ""
     return (
@@ -90,7 +90,7 @@ def _unknown_splits(seen: Survey) -> str:
 
 
 def _few_to_fit_on(cases: int, patients: int) -> str:
-    """Say how uncertain a factor is: by its cases, or up to as much as by its patients, whose images may be alike.
+    """Say how uncertain a factor is: by its cases at least, and by its patients at most, whose images may be alike.
 
     >>> _few_to_fit_on(36, 4).partition(";")[0]
     "36 cases of 4 patients to recalibrate on are few: sigma's factor is uncertain by 12 to 36 %"

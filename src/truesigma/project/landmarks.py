@@ -1,4 +1,4 @@
-"""Which columns of a table are the coordinates of points in its images, by their names and by where they lie."""
+"""Find the columns of a table that are coordinates of points in its images, by their names and values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ def _is_quantity(
     at: "NDArray[np.float64]",
     sides: "NDArray[np.float64]",
 ) -> bool:
-    """Tell whether x and y are something else than a place: sizes, doses, one quantity twice, the corner of a box."""
+    """Tell whether x and y are not a place: sizes, doses, one quantity twice, the corner of a box."""
     if {*stem} & QUANTITIES or (np.ptp(at, 0).all() and abs(np.corrcoef(at[:, 0], at[:, 1])[0, 1]) > TWICE):
         return True
     # A width beside them is a box's, unless it is that of the whole image.

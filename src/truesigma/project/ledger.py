@@ -1,4 +1,4 @@
-"""What a project has done: progress.json in its folder, so that a run resumes and a changed recipe is noticed."""
+"""The ledger of a project, progress.json in its folder: a run resumes from it, and a changed recipe is noticed."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) 
 
 
 def touched(before: Ledger, recipe: Mapping[str, Any], differences: Iterable[str]) -> tuple[int, bool]:
-    """Find the first stage that `changes` touch, and whether training starts anew: more epochs go on, if they can."""
+    """Find the first stage that `changes` touch, and whether training starts anew; for more epochs it may resume."""
     stages = {key: FIRST[key.partition(".")[0]] for key in differences}
     longer = recipe["train"]["epochs"] > before.recipe["train"]["epochs"]
     # A cosine has come to its end, and `own` is one.

@@ -1,4 +1,4 @@
-"""Which image belongs to which row of a table: by a column of paths, or by a pattern that puts cells into a path."""
+"""Match images to the rows of a table: by a column of paths, or by a pattern that puts cells into a path."""
 
 import os
 from collections.abc import Sequence

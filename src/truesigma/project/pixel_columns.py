@@ -1,4 +1,4 @@
-"""Which columns of a table say how large a pixel is: they give the scale, and are never what is learned."""
+"""Find the columns of a table that give the size of a pixel; they are never proposed as targets."""
 
 import re
 from collections.abc import Mapping

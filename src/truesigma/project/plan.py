@@ -1,4 +1,4 @@
-"""--dry-run: what a run will do, with how many cases, how long it will take and how much memory, from timed steps."""
+"""--dry-run: plan a run, its cases, and from a few timed steps its time and memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from .work import Work, open_work
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a run will do; seconds and bytes were measured on a few steps here and now."""
+    """A planned run; seconds and bytes were measured on a few steps on this machine."""
 
     cases: dict[str, int]
     groups: dict[str, int]  # or patients, if they are known

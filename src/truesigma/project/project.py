@@ -83,7 +83,7 @@ class Sampling:
 
     @property
     def networks(self) -> int:
-        """How many are trained."""
+        """The number of networks that are trained."""
         return self.members if self.method == "ensemble" else 1
 
 
@@ -136,7 +136,7 @@ TABLES = {
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """What `truesigma run` does. Paths are relative to `home`, the folder of the recipe.
+    """A project, as `truesigma run` takes it. Paths are relative to `home`, the folder of the recipe.
 
     Args:
         dataset: "table", another name from `truesigma list datasets`, or the path of a .py file.
@@ -158,18 +158,18 @@ class Project:
 
     @property
     def folder(self) -> Path:
-        """Of the data set."""
+        """The folder of the data set."""
         return self.home / self.root
 
     @property
     def backbone(self) -> str:
-        """Of the network; a file is looked for next to the recipe."""
+        """The network's backbone; a file is looked for next to the recipe."""
         name = self.network.backbone
         return str(self.home / name) if ".py" in name else name
 
     @property
     def code(self) -> list[str]:
-        """The Python files that the recipe names, and so the user."""
+        """The Python files that the recipe names: the user has named them, so they may be executed."""
         named = ("".join(name.rpartition(".py")[:2]) for name in (self.backbone, self.dataset))
         return list(filter(None, named))
 

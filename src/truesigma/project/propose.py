@@ -1,4 +1,4 @@
-"""From what there is to a project: splits by group, image size, backbone, length of training, each with its reason."""
+"""Propose a project for the images found: splits, image size, backbone, length of training, each with its reason."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user has decided; None: to be proposed."""
+    """The user's decisions; None: to be proposed."""
 
     target: tuple[str, ...]
     unit: tuple[str, ...] = ()
@@ -296,13 +296,13 @@ def _layout(
 
 
 def _path_from(folder: Path, path: Path) -> str:
-    """Return the way from a folder to a path; `..` of a link is where its target is, not where the link is."""
+    """Return the relative path from a folder; `..` after a link leads to where its target is, not the link."""
     near = os.path.relpath(path, folder)
     return os.path.relpath(os.path.realpath(path), os.path.realpath(folder)) if near[:2] == ".." else near
 
 
 def _number(text: str) -> int | float | str:
-    """Return a number where a text is one."""
+    """Convert a text to a number if it is one."""
     for kind in (int, float):
         try:
             return kind(text)

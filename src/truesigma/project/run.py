@@ -131,7 +131,7 @@ def parts_of(
 
 
 def _do(parts: list[Substage], ledger: Ledger, say: Say) -> bool:
-    """Do what is not done, and what follows from something done again; False if a time limit stopped it."""
+    """Do the parts that are not done, or follow from one done again; False if a time limit stopped it."""
     anew = len(STAGES)  # the first stage that was worked on
     for number, part in enumerate(parts, start=1):
         head = f"{number}/{len(parts)} {part.words}"

@@ -1,4 +1,4 @@
-"""Whether images should be brought to one physical scale, and which: for targets that are lengths or volumes."""
+"""Propose one physical scale for all images, for targets that are lengths or volumes."""
 
 import math
 import re
@@ -20,7 +20,7 @@ MULTIPLE = 8  # sides are rounded up to a multiple of this: networks halve them 
 
 @dataclass(frozen=True)
 class Scale:
-    """What to resample to, as options of the data set, and why."""
+    """A scale to resample to, as options of the data set, and the reason for it."""
 
     mm_per_pixel: float | str
     size: float | str

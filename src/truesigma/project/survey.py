@@ -1,4 +1,4 @@
-"""Looking at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
+"""Look at a folder of images and its table before anything is decided: paths, targets, groups, sizes, gaps."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ SHOWN = 10  # images that cannot be read and are listed by name
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What was found.
+    """The findings about a folder of images and its table.
 
     Args:
         root: the folder that image paths start from. table: the csv file.
@@ -80,7 +80,7 @@ class Survey:
         return find_landmarks(self, columns, dict(zip(columns, units, strict=True)))
 
     def without_pixel_sizes(self, target: Sequence[str]) -> "Survey":
-        """The same, but a column that is to be predicted does not say how large pixels are."""
+        """Copy the survey without pixel sizes from columns that are to be predicted."""
         others = {name: span for name, span in self.numeric.items() if name not in target}
         return replace(self, pixel=pixel_columns(others, self.dimensions))
 
@@ -121,7 +121,7 @@ class Survey:
         return lines
 
     def extents(self, spacing: "Sequence[tuple[float, ...]]") -> "NDArray[np.float64]":
-        """The mm of each image along each axis (image, axis)."""
+        """The size of each image along each axis in mm, (image, axis)."""
         known = [(head.shape[1:], one) for head, one in zip(self.heads, spacing) if head]
         return np.array([np.multiply(shape, one) for shape, one in known], float)
 
@@ -290,7 +290,7 @@ def _check_alike(shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def _open(root: Path, names: Iterable[str]) -> "tuple[dict[str, Header], dict[str, str]]":
-    """Open images: their shape and dtype, and what could not be read."""
+    """Open images to learn their shapes and dtypes, and collect those that cannot be read."""
     from ..files.disk import UNREADABLE, reason
     from ..files.headers import Header
     from ..files.images import read_image

@@ -1,4 +1,4 @@
-"""How training images may vary, given what their targets mean: never in a way that would change the target."""
+"""Propose how training images may vary: never in a way that would change the meaning of their targets."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ DEGREES, SHARE, CONTRAST, NEAR = 10.0, 0.1, 0.1, 0.06
 
 @dataclass(frozen=True)
 class Varied:
-    """Options of the data set, and the reasons by key."""
+    """The proposed variation: options of the data set, and the reasons by key."""
 
     options: Mapping[str, Any]
     reasons: Mapping[str, str] = field(default_factory=dict)

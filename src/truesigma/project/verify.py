@@ -1,4 +1,4 @@
-"""Whether results still follow from their files: hashes, splits, rows, units and scores, computed again."""
+"""Verify that results still follow from their files: hashes, splits, rows, units and scores are computed again."""
 
 import json
 import math
@@ -33,7 +33,7 @@ ROW_LIKE = {"recalibration": str, "label?": str, "part": str, "metric": str}
 
 
 class Unknown(str):
-    """Why something cannot be known."""
+    """Stands for what cannot be known, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Check:
     words: str = ""
 
     def line(self) -> str:
-        """The statement as it is printed."""
+        """The statement in words, as it is printed."""
         mark = {True: "follows", False: "DOES NOT FOLLOW", None: "cannot be known"}[self.holds]
         return f"{mark}: {self.what}" + (f" ({self.words})" if self.words else "")
 
@@ -80,7 +80,7 @@ def verify(path: str | Path, code: Collection[str | Path] = ()) -> list[Check]:
 
 
 def _checked(what: str, look: Callable[[], str | None]) -> Check:
-    """A check from a function that says what is wrong, or raises it; "" means right, None or `Unknown` not known."""
+    """Run a check: the function says or raises what is wrong; "" means right, None or `Unknown` not known."""
     try:
         found = look()
     except plugins.NotGiven as problem:
@@ -130,7 +130,7 @@ def _same_file(path: Path, mark: str) -> str:
 
 
 def _choices(ledger: Ledger, folder: Path) -> list[str]:
-    """What was compared, as `run` lists it."""
+    """List the recalibrations that `run` compared."""
     chosen, compared = ledger.recipe["calibrate"]["recalibrate"], ledger.recipe["report"]["compare"]
     if chosen == AUTO:  # as the card says
         chosen = str(read_json(folder / "card.json")["recalibration"]["name"])
@@ -178,7 +178,7 @@ def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
 
 
 def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
-    """A training run: what its recipe says, its weights, its history."""
+    """Check a training run: its recipe, weights and history."""
     from ..imaging.network.tensors import read_state
     from ..imaging.training.folder import BEST, HISTORY, LAST, read_recipe
 
@@ -214,7 +214,7 @@ def _history(path: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def _json(path: Path) -> Iterator[Check]:
-    """A card, or scores with the names of their files."""
+    """Check a card, or scores that name their files."""
     found = read_json(path)  # if it has a seal, it is what was written
     if not isinstance(found, dict):
         raise BadFile(f"{path} holds no card and no scores.")
@@ -325,7 +325,7 @@ def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str
 
 
 def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """The recalibration of a row, and some of its values."""
+    """Pick the recalibration of a row, and some of its values."""
     return [_label(row), *(row.get(name) for name in names)]
 
 
@@ -350,7 +350,7 @@ def _predictions(folder: Path, test: Cases) -> str:
 
 
 def _page(path: Path) -> Iterator[Check]:
-    """A report: the files that it names by their hashes."""
+    """Check a report: the files that it names, by their hashes."""
     with reading(path):
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
     named = re.findall(r"([\d,]+) cases, file ([^<]*?), SHA-256 ([0-9a-f]{64})", text)
@@ -362,7 +362,7 @@ def _page(path: Path) -> Iterator[Check]:
 
 
 def _onnx(path: Path) -> Iterator[Check]:
-    """An exported model: its graph and metadata by their hash, its card, and that it runs."""
+    """Check an exported model: its graph and metadata by their hash, its card, and that it runs."""
     from ..imaging.export.graph import content_hash, need_onnx
 
     need_onnx()

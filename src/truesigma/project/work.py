@@ -64,18 +64,18 @@ class Work:
 
     @property
     def calibration(self) -> str:
-        """File of the draws that the recalibration is fitted on."""
+        """The file of the draws that the recalibration is fitted on."""
         return f"{self.project.calibrate.split}.npz"
 
     @property
     def choices(self) -> list[str]:
-        """What is compared: none, the chosen recalibration, the others; across folds sigma, too."""
+        """The recalibrations to compare: none, the chosen one, the others; across folds sigma, too."""
         beside = ["sigma"] if self.project.train.folds else []
         return list(dict.fromkeys(["none", self.asked[0], *beside, *self.project.report.compare]))
 
     @cached_property
     def asked(self) -> tuple[str, str]:
-        """The recalibration that is used, and why if nobody chose it: what `compare` chooses, or sigma.
+        """The recalibration to use and, if it was not given, the reason: what `compare` chooses, or sigma.
 
         One by group is never chosen: a new image need not say its group.
         """
@@ -99,7 +99,7 @@ class Work:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """Of scores and fits."""
+        """The recipe of scores and fits."""
         return load_recipe(self.project.calibrate.recipe)
 
     @cached_property
@@ -119,7 +119,7 @@ class Work:
 
     @property
     def shown(self) -> dict[str, Fit]:
-        """Those of the fits that page and figures show, the chosen one or its substitute first.
+        """The fits that page and figures show, the chosen one or its substitute first.
 
         They need a law, but CV+ has only bounds: the next one takes its place, and a sentence says how many cases its
         intervals hold.
@@ -184,7 +184,7 @@ def open_work(project: Project, out: Path, device: str) -> Work:
 
 
 def _shared_out(data: "DataSet") -> "DataSet":
-    """Return the data with all cases outside the test split joined, to be divided into folds."""
+    """Join all cases outside the test split, to be divided into folds."""
     from ..imaging.data.folds import pooled
 
     return replace(

@@ -1,4 +1,4 @@
-"""Many image files from one place, a folder or a zip: read by several threads, the broken ones named."""
+"""Read many image files from a folder or a zip, in several threads; an error names the broken ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Archive:
         )
 
     def cache(self, label: str) -> Path:
-        """Where the images decoded from this archive are kept: in the folder, or next to the zip file."""
+        """The cache of this archive's decoded images: in the folder, or next to the zip file."""
         return self.root.with_name(f"{self.root.stem}.{label}") if self.packed else self.root / label
 
 
@@ -100,7 +100,7 @@ def decoded(
     cache: str = "",
     without: str = "",
 ) -> NDArray[np.uint8]:
-    """Images by name, decoded in threads, or from the cache if that has exactly these names.
+    """Decode images by name, in threads, or take them from the cache if that has exactly these names.
 
     Arguments:
         archive: where the files are, under any folder and image ending.
@@ -138,7 +138,7 @@ def decoded(
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Count the processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -196,7 +196,7 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: boo
 
 
 def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
-    """Write a cache file; if that is not possible, say so: it only costs the time to decode again."""
+    """Write a cache file; if that fails, say so, and go on: the images are then decoded again."""
     try:
         # Judged by the mode: a superuser can write anywhere, but should not if the data is read-only.
         if not path.parent.stat().st_mode & 0o222:
@@ -207,7 +207,7 @@ def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool =
 
 
 def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
-    """The images of a cache file, if it exists and has exactly these names; otherwise None."""
+    """Read the images of a cache file if it has exactly these names; otherwise None."""
     if not path.exists():
         return None
     try:

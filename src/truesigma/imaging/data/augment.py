@@ -18,7 +18,7 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, what image libraries call grey
 
 
 def chain(*steps: Step) -> Step:
-    """One augmentation that applies the given ones in turn; `chain()` changes nothing.
+    """Make one augmentation that applies the given ones in turn; `chain()` changes nothing.
 
     >>> images, target = chain()(torch.ones(1, 1, 2, 2), torch.zeros(1, 1), torch.Generator())
     >>> float(images.sum())
@@ -168,7 +168,7 @@ class Places:
     factor: tuple[float, ...]
 
     def moved(self, target: Tensor, move: Callable[[Tensor], Tensor]) -> Tensor:
-        """Targets whose points went through `move`, from places (case, axis) to places, the last axis first."""
+        """Move the points in targets by `move`, a function of places (case, axis), the last axis first."""
         factor, offset = (
             torch.tensor(values, dtype=target.dtype, device=target.device)
             for values in (self.factor, self.offset)
@@ -223,7 +223,7 @@ def crop(
 
 
 def uncentred(step: Step) -> Step:
-    """A step that expects images in [0, 1], for images in [-1, 1].
+    """Adapt a step for images in [0, 1] to images in [-1, 1].
 
     >>> images = torch.full((1, 3, 2, 2), -1.0)
     >>> seen = lambda images, target, generator: (images + 0.5, target)

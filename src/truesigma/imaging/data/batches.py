@@ -1,4 +1,4 @@
-"""Batches as networks take them: tensors, or what a DataLoader gives."""
+"""Turn batches, tensors or what a DataLoader gives, into what networks take."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ def images(batches: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def bare(net: nn.Module) -> nn.Module:
-    """The network without what torch.compile, data-parallel training or Fabric wrapped around it.
+    """Unwrap a network from torch.compile, data-parallel training or Fabric.
 
     A wrapper cannot be traced, and that of distributed training waits for the other ranks in every pass.
 
@@ -74,7 +74,7 @@ def bare(net: nn.Module) -> nn.Module:
 
 
 def placing(net: nn.Module) -> Callable[[Tensor], Tensor]:
-    """A function that brings batches where the network is, to its floating-point type and its memory layout."""
+    """Make a function that brings batches to the network's device, floating-point type and memory layout."""
     weights = [p for p in net.parameters() if p.is_floating_point()]
     if not weights:
         return lambda image: image

@@ -112,7 +112,7 @@ class Split:
 
     @property
     def together(self) -> tuple[str, ...] | None:
-        """Whose the cases are: patients, otherwise groups; never in two splits."""
+        """The owners of the cases, patients or otherwise groups, who are never in two splits."""
         return self.group if self.patient is None else self.patient
 
     def __len__(self) -> int:
@@ -304,7 +304,7 @@ def batches(
 def _streamed(
     images: Tensor | Reader, cases: Sequence[Tensor], workers: int, ahead: int, *, pin: bool
 ) -> Iterator[Tensor]:
-    """Stored batches, made by threads while earlier ones are in use, in pinned memory if they go to a GPU."""
+    """Yield stored batches, which threads make ahead of their use, in pinned memory if they go to a GPU."""
 
     def start(pool: ThreadPoolExecutor, index: Tensor) -> list[Future[Tensor]]:
         if isinstance(images, Tensor):

@@ -1,4 +1,4 @@
-"""What a data set is, as one hash for each split: names, groups, targets and the images themselves."""
+"""Identify a data set by a hash of each split: names, groups, targets and images."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ STREAMED = 16  # images that are looked at if they are not in memory
 
 
 def fingerprints(data: DataSet) -> dict[str, str]:
-    """A hash of each split, which changes when a case, a label or an image does.
+    """Hash each split; the hash changes when a case, a label or an image does.
 
     If images are streamed, only the first, the last and some in between are looked at.
 
@@ -27,7 +27,7 @@ def fingerprints(data: DataSet) -> dict[str, str]:
 
 
 def names_hash(names: Sequence[str]) -> str:
-    """A short text that differs for different cases, whatever their order.
+    """Hash names to a short text that does not depend on their order.
 
     >>> names_hash(["a", "b"]) == names_hash(["b", "a"]) != names_hash(["a"])
     True

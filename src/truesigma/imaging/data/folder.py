@@ -1,4 +1,4 @@
-"""The images of a folder in one layout: in memory if they fit, otherwise read from disk again and again."""
+"""Images of a folder in one layout: in memory if they fit, otherwise read from disk each time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FileReader:
 
     @cached_property
     def broken(self) -> dict[int, str]:
-        """What cannot be read, by row. Every file is checked: a broken one is seldom alone."""
+        """Find the files that cannot be read, by row. All are checked, since a broken file is seldom alone."""
 
         def look(row: int) -> NDArray[Any]:
             self.decode(row)
@@ -60,7 +60,7 @@ class FileReader:
         return fill(np.empty((len(self), 0)), range(len(self)), look)
 
     def decode(self, row: int) -> NDArray[Any]:
-        """The stored form of one image, if it is like the others."""
+        """Decode one image to its stored form; an error if it is unlike the others."""
         image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
         if len(image) != len(self.like):
             raise ValueError(
@@ -94,7 +94,7 @@ def read_images(
     skip_broken: bool,
     memory: float,
 ) -> tuple[Tensor | FileReader, list[int]]:
-    """The images, in memory or streamed, and the rows they belong to.
+    """Read images into memory, or prepare to stream them; and the rows they belong to.
 
     Args:
         folder: that names start from.
@@ -127,7 +127,7 @@ def read_images(
 
 
 def read_headers(folder: Path, names: Sequence[str], *, dimensions: int = 0) -> list[Header | None]:
-    """The headers of all files, read by several threads; None for one that cannot be read, as reading it will say."""
+    """Read the headers of all files in several threads; None for a broken file, which is named when it is read."""
 
     def one(name: str) -> Header | None:
         try:
@@ -163,7 +163,7 @@ def _check_scale(folder: Path, names: Sequence[str], layout: Layout, spacing: Sp
 
 
 def _reader(folder: Path, names: tuple[str, ...], layout: Layout, spacing: Any) -> FileReader:
-    """A reader whose pattern is the first image that can be read."""
+    """Make a reader; the first readable image is the pattern for all."""
     broken: dict[int, str] = {}
     for k in range(len(names)):
         try:

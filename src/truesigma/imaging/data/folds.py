@@ -35,7 +35,7 @@ class Fold:
             )
 
     def of(self, data: DataSet) -> DataSet:
-        """The data set of this fold's network: train and valid from the other folds, `held` from this one.
+        """Make the data set of this fold's network: train and valid from the other folds, `held` from this one.
 
         Patients stay whole. All cases outside the test split are divided; scaling and normalisation are those of the
         data set, the same in all folds.
@@ -58,7 +58,7 @@ class Fold:
 
 
 def pooled(data: DataSet) -> Split:
-    """All cases outside the test split, as one split."""
+    """Join all cases outside the test split to one split."""
     parts = [split for name, split in data.splits.items() if name != "test"]
     held = [part.images for part in parts]
     images: Tensor | Reader
@@ -79,7 +79,7 @@ def pooled(data: DataSet) -> Split:
 
 
 def fold_numbers(pool: Split, folds: int, seed: int) -> np.ndarray:
-    """The fold of each case, (case,); a patient is in only one."""
+    """Assign a fold to each case, (case,); a patient is in one fold only."""
     return by_fold(_patients(pool), folds, seed=seed)
 
 
@@ -89,7 +89,7 @@ def _patients(pool: Split) -> Sequence[str]:
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Images of several readers, or some of them, read one at a time."""
+    """Some images of several readers, read one at a time."""
 
     places: tuple[tuple[Tensor | Reader, int], ...]
 
@@ -102,7 +102,7 @@ class Picked:
 
 
 def _some(pool: Split, rows: np.ndarray) -> Split:
-    """Some cases of a split."""
+    """Select some cases of a split."""
     at = torch.from_numpy(rows)
     images = pool.images
     return Split(

@@ -42,7 +42,7 @@ class Column:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the numbers it becomes: one, or for a category one for each level, 1 if it is that level."""
+        """The names of this column's numbers: one, or for a category one for each level, which is 1 at that level."""
         return tuple(f"{self.name}={level}" for level in self.levels) or (self.name,)
 
 
@@ -65,7 +65,7 @@ class Inputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the numbers, in their order."""
+        """The names of the numbers, in their order."""
         return tuple(name for column in self.columns for name in column.names)
 
     def raw(self, rows: Sequence[Row], where: str | Path, names: Sequence[str] = ()) -> Host:
@@ -84,7 +84,7 @@ class Inputs:
         return self.scaled(torch.from_numpy(np.asarray(raw, np.float64))).float()
 
     def scaled(self, raw: Tensor) -> Tensor:
-        """The same of a tensor, in its own precision."""
+        """Standardise a tensor, in its own precision."""
         mean, sd = (
             raw.new_tensor([getattr(column, key) for column in self.columns for _ in column.names])
             for key in ("mean", "sd")
@@ -130,7 +130,7 @@ class Inputs:
 
 
 def inputs_from(stored: Sequence[Mapping[str, Any]]) -> Inputs:
-    """The inputs that `to_list` wrote."""
+    """Read back the inputs that `to_list` wrote."""
     return Inputs(tuple(Column(**{**one, "levels": tuple(one.get("levels", ()))}) for one in stored))
 
 
@@ -141,7 +141,7 @@ def fit_inputs(
     target: Sequence[str] = (),
     pool: Sequence[Row] = (),
 ) -> Inputs:
-    """Mean and sd, or the levels, of columns in the training rows.
+    """Fit the inputs to the training rows: mean and sd of a number, levels of a category.
 
     A column whose cells are all numbers is numeric; any other is a category. A target is refused.
     pool: further rows whose levels are also known: across folds each of them is trained on.
@@ -191,7 +191,7 @@ def _warn_of_answers(
 
 
 def with_planes(images: Tensor, values: Tensor | None) -> Tensor:
-    """Images (case, channel, *space) with the inputs (case, input) as constant planes after their channels.
+    """Append inputs (case, input) to images (case, channel, *space), as constant planes after the channels.
 
     >>> with_planes(torch.zeros(2, 1, 4, 4), torch.ones(2, 3)).shape
     torch.Size([2, 4, 4, 4])
@@ -203,7 +203,7 @@ def with_planes(images: Tensor, values: Tensor | None) -> Tensor:
 
 
 def leaving_planes(augment: Step, count: int) -> Step:
-    """An augmentation that varies the image and leaves the planes after it alone."""
+    """Make an augmentation leave the planes of inputs alone, and vary the image before them."""
 
     def vary(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         varied, target = augment(images[:, :-count], target, generator)

@@ -126,7 +126,7 @@ def _needle(rng: np.random.Generator, cases: int) -> Floats:
 
 
 def _tip(shift: Floats) -> Floats:
-    """Where the tip is in the cube (case, 3), in voxels."""
+    """The place of the tip in the cube (case, 3), in voxels."""
     return np.array([45.0, 25.0, 31.0]) + shift / np.array(LARGEST[:3]) * np.array([12.0, 12.0, 12.0])
 
 

@@ -1,4 +1,4 @@
-"""From images as they are read to images as they are stored, and from there to network input: what is not random."""
+"""Prepare images without randomness: from what is read to what is stored, and from there to network input."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def resampled(
     *,
     anchored: bool = False,
 ) -> NDArray[Any]:
-    """An image on a grid of `size` pixels of `mm_per_pixel` around its centre, so that a mm is as long in all images.
+    """Resample an image to `size` pixels of `mm_per_pixel` around its centre, so that a mm is as long in all images.
 
     Each axis is interpolated linearly, or averaged with a triangle as wide as the new pixels if these are larger.
     Pixels whose centre lies outside the image have its smallest value.
@@ -183,7 +183,7 @@ def _kind(image: NDArray[Any]) -> Any:
 
 
 def _rounded(values: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
-    """The values as an image like this one is stored."""
+    """Round values to the type in which an image like this one is stored."""
     return np.rint(values).clip(0, 255).astype(np.uint8) if image.dtype == np.uint8 else values
 
 
@@ -234,7 +234,7 @@ class Normalise:
 
 
 def _standardised(images: Tensor) -> Tensor:
-    """Each case less its mean and over its sd, of the values above its smallest."""
+    """Standardise each case by the mean and sd of its values above the smallest."""
     space = tuple(range(1, images.ndim))
     seen = (images > images.amin(space, keepdim=True)).to(images.dtype)
     count = seen.sum(space, keepdim=True).clamp(min=1)

@@ -128,7 +128,7 @@ def _warn_of_lone(values: NDArray[np.float64], column: str, path: Path) -> None:
 
 
 def comma_words(text: str) -> list[str]:
-    """The words of a text, with commas between them.
+    """Split a text at its commas.
 
     >>> comma_words("age, sex"), comma_words("")
     (['age', 'sex'], [])
@@ -164,7 +164,7 @@ def spacing_columns(spacing: float | str) -> list[str]:
 
 
 def mm_in(column: str) -> float:
-    """The mm in one unit of a column with the distance between pixels, by its name.
+    """Read from a pixel column's name how many mm its unit has.
 
     >>> mm_in("pixel size (um)"), mm_in("PixelSpacing"), mm_in("spacingCM")
     (0.001, 1.0, 10.0)
@@ -201,7 +201,7 @@ def spacings(
 def check_alike(
     names: Sequence[str], shapes: Sequence[Sequence[int]], spacing: Sequence[Sequence[float]]
 ) -> None:
-    """Refuse a few images whose pixels, and they themselves, are many times as large or small as all others.
+    """Refuse a few images that are, with their pixels, many times as large or small as all others.
 
     shapes, spacing: pixels of each image along each of its axes, and the mm between them.
     """
@@ -224,7 +224,7 @@ def check_alike(
 
 
 def check_spacing(spacing: float | str, target: Sequence[str]) -> None:
-    """Refuse a target that images would be resampled by: their sizes would give it away, and new ones have none."""
+    """Refuse to resample images by their target: their sizes would give it away, and new images do not have it."""
     if known := [name for name in spacing_columns(spacing) if name in target]:
         raise ValueError(
             f"{', '.join(known)} is both target and spacing: images would be resampled by what is to be predicted; "
@@ -245,7 +245,7 @@ def number(cell: str) -> float:
 
 
 def groups_of(rows: Sequence[Row], names: Sequence[str], group: str, path: Path) -> list[str] | None:
-    """The group of each row; None if there are none.
+    """Read the group of each row; None if there are none.
 
     Arguments:
         rows, names: of the table, and the images they name.

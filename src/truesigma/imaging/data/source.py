@@ -1,4 +1,4 @@
-"""Where a run's images come from: recorded when it is trained, opened again to predict."""
+"""The source of a run's images: recorded when it is trained, opened again to predict."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -61,7 +61,7 @@ class Source:
         return made if self.fold is None else self.fold.of(made)
 
     def record(self, data: DataSet) -> dict[str, Any]:
-        """What `train(record=...)` keeps, so that the run can be used without giving all this again."""
+        """Collect what `train(record=...)` keeps, so that the run can be used without giving it again."""
         split = data.splits["train"]
         return {
             "dataset": self.dataset,
@@ -84,7 +84,7 @@ def recorded(
     options: Mapping[str, Any] | None = None,
     code: Collection[str | Path] = (),
 ) -> Source:
-    """The source that a run was trained on, as its recipe.json says.
+    """Open the source that a run was trained on, as its recipe.json names it.
 
     Args:
         about: what recipe.json holds, from `load_run`.
@@ -138,7 +138,7 @@ BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or flo
 
 @dataclass(frozen=True, eq=False)
 class Intake:
-    """How a file of a new image enters a network: read, checked, and prepared like the training images.
+    """The way of a new image's file into a network: read, checked, and prepared like the training images.
 
     inputs: what goes into the network besides the image. beside: its numbers by file, as in the table.
     spacing: mm between the pixels by file, if a column gives it.
@@ -176,7 +176,7 @@ class Intake:
 def intake(
     source: Source, about: Mapping[str, Any], files: Sequence[Path] = (), table: Path | None = None
 ) -> Intake:
-    """How new images enter a run's network; the training data is read only if it must be.
+    """Make the way of new images into a run's network; the training data is read only if it must be.
 
     Args:
         source, about: of the run.
@@ -217,7 +217,7 @@ def intake(
 
 
 def prepare_of(source: Source, about: Mapping[str, Any]) -> Prepare:
-    """What is done to stored images before a run's network; the training data is read only if it must be."""
+    """Make what prepares stored images for a run's network; the training data is read only if it must be."""
     stored = about["record"]["prepare"]
     if stored is None:
         return source.load().prepare

@@ -1,4 +1,4 @@
-"""Which case belongs to which split: published index lists, and seeded splits that keep groups together."""
+"""Assign cases to splits: by published index lists, or by a seed, with groups kept together."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
 
 
 def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:
-    """The fold of each case, (case,): groups stay whole, and folds have about the same size.
+    """Assign a fold to each case, (case,): groups stay whole, and folds have about the same size.
 
     >>> fold = by_fold(["a", "a", "b", "c", "c", "d"], 2)
     >>> bool(fold[0] == fold[1]), (fold == 0).sum()

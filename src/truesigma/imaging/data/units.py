@@ -1,4 +1,4 @@
-"""Units: networks work on targets scaled to about [0, 1]; people read months and millimetres."""
+"""Units: networks work on targets scaled to about [0, 1], and people read months and millimetres."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SCALED = "scaled"  # written as the unit in files of predictions that were left 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The unit of each output, and the way there: value = offset + factor * scaled, variance = factor^2 * scaled.
+    """The unit of each output and the conversion to it: value = offset + factor * scaled, variance = factor^2 * scaled.
 
     Args:
         unit: one for each output, such as ("months",).
@@ -81,11 +81,11 @@ class Units:
         return (self.factor**2 * values.astype(np.float64)).astype(values.dtype)
 
     def convert(self, scaled: Draws | Prediction) -> Draws | Prediction:
-        """Draws or a prediction in the unit."""
+        """Convert draws or a prediction to the unit."""
         return self.draws(scaled) if isinstance(scaled, Draws) else self.prediction(scaled)
 
     def draws(self, scaled: Draws) -> Draws:
-        """Draws in the unit; the law stays."""
+        """Convert draws to the unit; the law stays."""
         return Draws(
             self.location(scaled.mean), self.variance(scaled.variance), mask=scaled.mask, law=scaled.law
         )

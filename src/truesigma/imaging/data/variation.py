@@ -11,7 +11,7 @@ from .augment import Places, Step, chain, crop, flip, intensity, transpose, warp
 
 @dataclass(frozen=True)
 class Variation:
-    """How much training images may vary: only in ways that leave the meaning of their targets alone.
+    """The variation of training images, in ways that leave the meaning of their targets alone.
 
     Arguments:
         flip: mirror left-right. turn: mirror along every axis, and swap rows and columns of square images.

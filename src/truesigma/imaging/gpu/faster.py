@@ -323,10 +323,10 @@ class _Still:
     """An optimiser that leaves the weights and their gradients alone."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Nothing to clear."""
+        """Do nothing: there is nothing to clear."""
 
     def step(self) -> None:
-        """Stay."""
+        """Do nothing: the weights stay."""
 
 
 def _errors(

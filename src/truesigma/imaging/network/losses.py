@@ -1,4 +1,4 @@
-"""What a two-head network is trained on, one value per case: likelihoods, and losses that keep the mean accurate."""
+"""Losses of two-head networks, one value per case: likelihoods, and losses that keep the mean accurate."""
 
 import math
 from collections.abc import Callable

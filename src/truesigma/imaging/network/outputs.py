@@ -15,7 +15,7 @@ _LARGEST = 80.0
 
 
 def check_law(law: Law) -> None:
-    """Refuse a law that is not a likelihood's: only those say what the second output is."""
+    """Refuse a law that is not a likelihood's, since it does not define the second output."""
     if not isinstance(law, Normal | Laplace):
         raise ValueError(
             f"law is {law!r}; expected Normal() or Laplace(), which say what the second output means. "
@@ -59,7 +59,7 @@ def values(outputs: Any, count: int, batch: Tensor, number: int, law: Law) -> tu
 
 
 def log_variance(second: Tensor, law: Law) -> Tensor:
-    """What the network's second output says: log sigma^2 itself, or log 2 b^2 from log b."""
+    """Compute the log-variance from the network's second output: log sigma^2 itself, or log 2 b^2 from log b."""
     return second if isinstance(law, Normal) else 2 * second + math.log(2)
 
 

@@ -1,4 +1,4 @@
-"""Where a network is random; how to switch that on and seed it, leaving module and generators as they were."""
+"""Find where a network is random, switch that on and seed it; module and generators are left as they were."""
 
 import random
 from collections import Counter
@@ -17,7 +17,7 @@ _NO_MODULE = object()
 
 
 class NotRandom(ValueError):
-    """A network that draws no random numbers."""
+    """Raised for a network that draws no random numbers."""
 
 
 def argument(target: Any, args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> Any:
@@ -87,7 +87,7 @@ def recording(net: nn.Module, *, owners: bool = True) -> Iterator[_Recorder]:
 
 @contextmanager
 def modes(net: nn.Module, on: Callable[[nn.Module], bool]) -> Iterator[None]:
-    """Training mode for the modules `on` picks, evaluation for the others; everything is restored afterwards."""
+    """Put the modules that `on` picks in training mode and the others in evaluation; all is restored afterwards."""
     before = [(m, m.training) for m in net.modules()]
     buffers = [
         (m, name, b, b.clone()) for m in net.modules() for name, b in m._buffers.items() if b is not None
@@ -199,7 +199,7 @@ def _device_generator(device: torch.device) -> torch.Generator:
 
 
 def draw_seeds(seed: int, batch: int, draws: int) -> list[int]:
-    """One seed for each draw of a batch: distinct within the batch, and the same for the first of more draws.
+    """Make a seed for each draw of a batch; seeds differ within the batch, and more draws begin with the same ones.
 
     torch's CPU generator takes 32 bits of a seed, hence the remainder.
     """

@@ -150,7 +150,7 @@ def predict_images(
 
 
 def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
-    """The image files named, and those of the folders named, in the order of their names.
+    """List the image files that are named, and those in named folders, in the order of their names.
 
     Args:
         places: files and folders. A folder gives the images in it and below.
@@ -179,7 +179,7 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
 
 
 def _below(folder: Path, volumes: bool) -> Iterator[Path]:
-    """The images in a folder and its subfolders; hidden files are ignored."""
+    """Find the images in a folder and its subfolders; hidden files are ignored."""
     for place, folders, files in os.walk(folder):
         here = Path(place)
         if volumes and is_series(here):
@@ -226,7 +226,7 @@ def _counted(images: Iterable[Tensor], progress: Told | None) -> Iterator[Tensor
 
 
 def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
-    """The same, with the outputs that have no target left out of every score."""
+    """Mask the outputs that have no target, so that no score counts them."""
     if isinstance(value, Draws):
         return Draws(value.mean, value.variance, mask=known, law=value.law)
     return Prediction(
@@ -240,7 +240,7 @@ def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
 
 
 def _entering(way: Intake, paths: Sequence[Path], stored: Tensor) -> Tensor:
-    """A batch as the network takes it: prepared, with its inputs."""
+    """Prepare a stored batch for the network, and add its inputs."""
     raw = way.numbers(paths)
     return with_planes(way.prepare(stored), None if raw is None else way.inputs.standardised(raw))
 
@@ -248,7 +248,7 @@ def _entering(way: Intake, paths: Sequence[Path], stored: Tensor) -> Tensor:
 def _read(
     files: Sequence[Path], way: Intake, size: int, workers: int, broken: dict[int, str], skip: bool
 ) -> Iterator[tuple[list[Path], Tensor]]:
-    """Stored batches of the files that can be read; the others are collected, and named all at once at the end."""
+    """Yield stored batches of the readable files; the broken ones are collected, and named together at the end."""
     starts = range(0, len(files), size)
     with ThreadPoolExecutor(max_workers=workers) as pool:
 

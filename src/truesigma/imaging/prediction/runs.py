@@ -90,7 +90,7 @@ def open_runs(
 
 
 def mark_of(runs: Sequence[OpenRun]) -> str:
-    """The mark of the weights that predict together; of an ensemble it does not depend on the order."""
+    """Mark the weights that predict together; an ensemble's mark does not depend on the order."""
     marks = [weights_mark(run.folder) for run in runs]
     return marks[0] if len(marks) == 1 else names_hash(marks)
 
@@ -98,10 +98,10 @@ def mark_of(runs: Sequence[OpenRun]) -> str:
 def sampled_like(
     card: Card | None, usual: int, *, draws: int | None, seed: int | None, masks: str | None
 ) -> dict[str, Any]:
-    """The draws, the seed and the masks to predict with: those given, otherwise the card's, otherwise the usual ones.
+    """Choose draws, seed and masks to predict with: those given, otherwise the card's, otherwise the usual ones.
 
-    A card is true for the draws it was fitted on; others give another sigma, and a warning. A card that does not name
-    its masks was fitted on independent ones.
+    A card holds for draws like those it was fitted on; others give another sigma, and a warning. A card that does not
+    name its masks was fitted on independent ones.
 
     Args:
         card: the card to apply; None for none.
@@ -127,7 +127,7 @@ def sampled_like(
 
 
 def dropout_in(backbone: nn.Module) -> dict[str, Any]:
-    """The rates of dropout inside a backbone, of modules and of layers that call it; and the largest of drop-path.
+    """Find the rates of dropout inside a backbone, in modules and in functions; and the largest rate of drop-path.
 
     >>> dropout_in(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2)))
     {'in backbone': [0.2]}
@@ -145,7 +145,7 @@ def dropout_in(backbone: nn.Module) -> dict[str, Any]:
 
 
 def training_of(run: OpenRun) -> dict[str, Any]:
-    """What was really done to make a network, for cards and exported files: not what a recipe would have done."""
+    """Describe how a network was really trained, for cards and exported files: not what a recipe would have done."""
     about, kept, data = run.about, run.about["record"], run.about["data"]
     last = run.folder / LAST
     return {
@@ -171,7 +171,7 @@ def training_of(run: OpenRun) -> dict[str, Any]:
 
 
 def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[str, str]:
-    """Where predictions come from, as their files say: the weights, and how draws were made.
+    """Name the origin of predictions for their files: the weights, and how draws were made.
 
     drawn: with draws, seed and masks; None for an ensemble.
     """
@@ -182,7 +182,7 @@ def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[s
 
 
 def _check_alike(first: OpenRun, other: OpenRun) -> None:
-    """Members of an ensemble answer the same question: same data, same split, same unit, same likelihood."""
+    """Refuse to join networks of different data, splits, units or likelihoods to one ensemble."""
     folds = [run.about["record"].get("fold") or {} for run in (first, other)]
     if folds[0].get("number") == folds[1].get("number"):
         folds = [{}, {}]

@@ -1,4 +1,4 @@
-"""How long training and sampling will take, and how much memory: measured on a few cases, with the real functions."""
+"""Measure on a few cases, with the real functions, how long training and sampling will take, and how much memory."""
 
 import sys
 import time
@@ -90,7 +90,7 @@ def try_out(
 
 
 def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
-    """Core seconds for a case of a training step, whatever else is running; images (channel, *space)."""
+    """Measure the core seconds of a training step for one case (channel, *space), whatever else is running."""
     net = build(backbone, shape[0], 1, load_recipe("own"), seed=0)
     images, taken, threads = torch.zeros(4, *shape), [], torch.get_num_threads()
     torch.set_num_threads(1)  # threads that wait for each other count as work
@@ -110,7 +110,7 @@ def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
 def _train(
     net: TwoHead, data: DataSet, recipe: TrainingRecipe, steps: int, settings: dict[str, Any]
 ) -> tuple[float, float]:
-    """Seconds of a step and of validating a case, in the quickest of a few short epochs after the first."""
+    """Time a step, and validation per case, in the quickest of a few short epochs after the first."""
     few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a network that has hardly learned
@@ -141,7 +141,7 @@ def _first(split: Split, size: int) -> Split:
 
 
 def peak_memory() -> int:
-    """Bytes that this process took at its peak; 0 if the system does not say."""
+    """Read the bytes that this process took at its peak; 0 if the system does not say."""
     try:
         import resource
     except ImportError:

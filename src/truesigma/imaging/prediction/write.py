@@ -1,4 +1,4 @@
-"""What prediction writes: cases of a split with their draws, and tables of new images with their intervals."""
+"""Write predictions: cases of a split with their draws, and tables of new images with their intervals."""
 
 import os
 import warnings
@@ -36,12 +36,12 @@ def recalibrated(card: Card, scaled: Draws | Prediction, units: Units) -> Predic
 
 
 def referred(card: Card, scaled: Draws | Prediction, units: Units) -> dict[str, Any]:
-    """The column `refer` for what a network predicted, if the card has a referral."""
+    """Make the column `refer` for a network's predictions, if the card has a referral."""
     return refer_fields(card, in_cards_unit(card, scaled, units))
 
 
 def in_cards_unit(card: Card, scaled: Draws | Prediction, units: Units) -> Draws | Prediction:
-    """What a network gave, in the unit that the card was fitted in."""
+    """Convert a network's output to the unit that the card was fitted in."""
     if card.unit == SCALED:
         return scaled
     if card.unit not in ("", units.text):
@@ -97,7 +97,7 @@ def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str
 
 
 def names_of(files: Sequence[Path]) -> dict[str, Any]:
-    """The labels of images: their file names or, if two are the same, their paths from the common folder.
+    """Label images by their file names or, if two are the same, by their paths from the common folder.
 
     >>> names_of([Path("scans/a/1.png"), Path("scans/b/1.png")])["id"].tolist()
     ['a/1.png', 'b/1.png']
@@ -146,7 +146,7 @@ def write_predictions(
 
 
 def _short(values: Any) -> Any:
-    """Single precision as the double that prints as briefly: 0.1 instead of 0.10000000149011612."""
+    """Convert single precision to the double that prints as briefly: 0.1 instead of 0.10000000149011612."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
         return values
     return np.array([float(str(value)) for value in values.ravel()]).reshape(values.shape)

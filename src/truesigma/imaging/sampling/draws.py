@@ -1,4 +1,4 @@
-"""From a network and images to draws: Monte-Carlo dropout and ensembles."""
+"""Draw from networks: Monte-Carlo dropout and ensembles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
@@ -78,7 +78,7 @@ def dropout_draws(
 
 
 def drawn(sampler: Sampler, batches: Iterable[Any], draws: int, law: Law) -> Draws:
-    """What `dropout_draws` returns, of a sampler that may be used again."""
+    """Draw as `dropout_draws` does, with a sampler that can be used again."""
     kept: list[_Kept] = []
     clamped = False
     for number, image in enumerate(images(batches)):
@@ -133,7 +133,7 @@ def moments_and_error(
     chunk: int | None = None,
     masks: Masks = "common",
 ) -> tuple[Prediction, MonteCarloError]:
-    """What `dropout_moments` returns, and its Monte-Carlo error."""
+    """Compute what `dropout_moments` returns, and its Monte-Carlo error."""
     sampler = sampler_for(net, draws, seed, law, precision, compile, chunk, masks)
     parts: list[tuple[Any, ...]] = []
     clamped = False
@@ -203,7 +203,7 @@ def ensemble_draws(
 
 
 def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision: str) -> Any:
-    """One pass; the first batch is watched for dropout that is always on, which would make members random."""
+    """Run one pass; the first batch is watched for dropout that is always on, which would make members random."""
     with autocast(batch.device, precision):
         if number > 0:
             return net(batch)
@@ -228,7 +228,7 @@ def sampler_for(
     chunk: int | None,
     masks: Masks,
 ) -> Sampler:
-    """The sampler for these choices, after checking them."""
+    """Check the choices, and make a sampler."""
     check_law(law)
     check_precision(precision)
     if masks not in KINDS:

@@ -27,7 +27,7 @@ _DEVICE_BYTES = 2**30  # where the memory is not known
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """How to draw from a network; keeps what was prepared for each kind of batch."""
+    """Draws from a network; keeps what was prepared for each kind of batch."""
 
     net: nn.Module
     precision: str
@@ -43,7 +43,7 @@ class Sampler:
         return placing(self.net)
 
     def reseeded(self, seed: int) -> "Sampler":
-        """The same sampler with another seed, keeping what was prepared: tracing a large network takes many seconds.
+        """Copy the sampler with another seed; what was prepared is kept, because tracing a large network takes seconds.
 
         Only for independent masks: common ones are prepared with the seed.
         """
@@ -165,7 +165,7 @@ class Sampler:
         return self._captured(rest, draws, lambda *given: rest.call(*fold(*given)))(*handed, *masks)
 
     def _captured(self, piece: Ready, key: Any, function: Callable[..., Any]) -> Captured:
-        """Captures live only as long as the sampler: they take the memory of a whole pass."""
+        """Capture a function, for as long as the sampler lives: a capture takes the memory of a whole pass."""
         return self.prepared.setdefault((piece, key), Captured(function))
 
 
@@ -178,7 +178,7 @@ def _one_by_one(
     *,
     apart: bool,
 ) -> Any:
-    """One draw of a batch; apart: case by case, each from the same seed, so that they get the same random numbers."""
+    """Make one draw of a batch; apart: case by case, each from the same seed, so that all get the same numbers."""
     if not apart:
         seed_generators(device, seed)
         return function(*inputs)
@@ -190,7 +190,7 @@ def _one_by_one(
 
 
 def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
-    """(draw * case, ...) without the filling."""
+    """Drop what a smaller batch was filled up with: (draw * case, ...)."""
     if not isinstance(output, Tensor) or output.ndim == 0 or len(output) % full:
         return output  # not a value for each case: whoever reads it will say so
     if len(output) == draws * cases:
@@ -199,7 +199,7 @@ def _trim(output: Any, *, full: int, draws: int, cases: int) -> Any:
 
 
 def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
-    """Draws per pass, from shapes and the size of the device, not from free memory: chunks must not vary by chance."""
+    """Choose the draws per pass from shapes and the device's size; free memory would make chunks vary by chance."""
     if device.type == "cuda":
         room = torch.cuda.get_device_properties(device).total_memory // 3
     else:
@@ -233,7 +233,7 @@ class _EachDraw(fx.Interpreter):
         return _join(parts, n.meta["axis"])
 
     def _dropout(self, x: Tensor, p: float) -> Tensor:
-        """torch.dropout as torch computes it, except for the masks: each draw has its own generator, in place."""
+        """Compute dropout as torch does, in place, but with masks from each draw's own generator."""
         noise = torch.empty_like(x)
         for part, generator in zip(noise.chunk(len(self.generators)), self.generators):
             part.bernoulli_(1 - p, generator=generator)

@@ -1,4 +1,4 @@
-"""Whether draws that share a pass leave one another alone: tested by making one of them NaN.
+"""Test whether draws that share a pass influence each other, by making one of them NaN.
 
 Shapes show most operations that relate the cases of a batch, but not a softmax, a sort or an attention along them.
 """

@@ -34,7 +34,7 @@ class Masked:
     kept: dict[Any, list[Tensor]] = field(default_factory=dict)
 
     def masks(self, draws: Sequence[int], device: torch.device) -> list[Tensor]:
-        """The masks of some draws, one tensor (draw, ...) for each operation, on the device."""
+        """Make the masks of some draws, one tensor (draw, ...) for each operation, on the device."""
         key = tuple(draws), device
         if key in self.kept:
             return self.kept[key]
@@ -59,7 +59,7 @@ class Operation:
     shape: tuple[int, ...]
 
     def make(self, seed: int, draw: int) -> Tensor:
-        """What it draws for one case in that draw: whether dropout keeps each element, or the numbers themselves."""
+        """Draw for one case: which elements dropout keeps, or the random numbers themselves."""
         key = np.random.SeedSequence([seed, draw, self.number, *self.shape]).generate_state(1)
         # on the CPU, whose generator is seeded, also where torch.set_default_device says otherwise
         with torch.device("cpu"), guarded_generators(torch.device("cpu")):
@@ -71,7 +71,7 @@ class Operation:
 
 
 def with_masks(rest: fx.GraphModule, seed: int) -> Masked | None:
-    """The rest of a `Partition` with its masks as inputs; None if an operation does not say what it draws.
+    """Turn the masks of a `Partition`'s rest into inputs; None if the numbers of an operation cannot be known.
 
     Fused attention is one of these: its dropout is inside, after values that differ from image to image.
     """
@@ -141,7 +141,7 @@ def _rate(operation: Operation) -> float:
 
 
 def _one_case(value: Any) -> Any:
-    """An argument of an operation, for one case."""
+    """Cut an operation's argument down to one case."""
     if isinstance(value, Tensor):
         return torch.empty(_length(value), dtype=value.dtype)
     return _of_one(value) if isinstance(value, torch.SymInt) else value
@@ -152,7 +152,7 @@ def _length(value: Tensor) -> tuple[int, ...]:
 
 
 def _of_one(length: Any) -> int:
-    """A traced length where there is one case."""
+    """Evaluate a traced length for one case."""
     if not isinstance(length, torch.SymInt):
         return int(length)
     expression = length.node.expr

@@ -1,4 +1,4 @@
-"""The moments of draws without keeping the draws, and how far they may be from those of infinitely many draws."""
+"""Moments of draws without keeping the draws, and their Monte-Carlo error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class Moments:
 
 
 def joined(parts: Sequence[Array], axis: int) -> Any:
-    """The arrays of all batches as one; an error if images of different sizes gave outputs of different shapes."""
+    """Join the arrays of all batches; an error if images of different sizes gave outputs of different shapes."""
     shapes = {part.shape[:axis] + part.shape[axis + 1 :] for part in parts}
     if len(shapes) > 1:
         raise ValueError(
@@ -87,7 +87,7 @@ def joined(parts: Sequence[Array], axis: int) -> Any:
 
 
 def error_of(draws: Draws) -> MonteCarloError:
-    """The Monte-Carlo error of draws that were kept.
+    """Compute the Monte-Carlo error of draws that were kept.
 
     >>> error_of(Draws([[0.0], [2.0]], [[1.0], [1.0]])).location
     array([1.], dtype=float32)
@@ -98,6 +98,6 @@ def error_of(draws: Draws) -> MonteCarloError:
 
 
 def prediction_of(parts: Sequence[tuple[Host, ...]], law: Any) -> tuple[Prediction, MonteCarloError]:
-    """The prediction and its error from the moments of all batches."""
+    """Make the prediction and its error from the moments of all batches."""
     location, aleatoric, epistemic, *errors = (joined(column, 0) for column in zip(*parts))
     return Prediction(location, aleatoric=aleatoric, epistemic=epistemic, law=law), MonteCarloError(*errors)

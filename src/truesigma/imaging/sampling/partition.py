@@ -1,4 +1,4 @@
-"""The cut of a traced network into a deterministic prefix and a random rest.
+"""Cut a traced network into a deterministic prefix and a random rest.
 
 The graph is functional: nothing is written in place, so "depends on a random operation" is a plain walk along
 its edges, and no operation can reach across the cut. Lengths that grow with the number of cases are symbolic,
@@ -34,7 +34,7 @@ class Partition:
 
 
 def cut(traced: Any, out_spec: Any) -> Partition:
-    """Two modules from one traced network; they share its parameters and buffers."""
+    """Cut one traced network into two modules that share its parameters and buffers."""
     graph = traced.graph
     _simplify(graph)
     source = next(n for n in graph.nodes if n.op == "placeholder")
@@ -85,7 +85,7 @@ def cut(traced: Any, out_spec: Any) -> Partition:
 
 
 def _with(start: list[fx.Node], neighbours: Callable[[fx.Node], Any]) -> set[fx.Node]:
-    """The nodes reached from some others, including these."""
+    """Collect the nodes that are reached from some others, including these."""
     reached, waiting = set(start), list(start)
     while waiting:
         new = set(neighbours(waiting.pop())) - reached
@@ -159,7 +159,7 @@ def _is_count(node: fx.Node, cases: Any) -> bool:
 def _copy(
     traced: Any, nodes: list[fx.Node], inputs: list[fx.Node], output: Any, cases: Any
 ) -> fx.GraphModule:
-    """A module of its own from some nodes of a graph; it shares the parameters and buffers."""
+    """Make a module from some nodes of a graph; it shares the parameters and buffers."""
     graph, new = fx.Graph(), dict[fx.Node, fx.Node]()
     for node in inputs:
         new[node] = graph.placeholder(node.name)
@@ -180,7 +180,7 @@ def _copy(
 
 
 def _obstacle(nodes: list[fx.Node], from_input: set[fx.Node], cases: Any) -> str:
-    """Why the draws cannot be folded into the cases: an operation that relates several cases, or none."""
+    """Say why draws cannot be folded into the cases: an operation relates several cases, or ignores them."""
     for node in nodes:
         value = node.meta.get("val")
         tensors = [v for v in pytree.tree_leaves(value) if isinstance(v, Tensor)]
@@ -228,7 +228,7 @@ def _ones(expression: Any) -> dict[Any, int]:
 
 
 def _peak_bytes(nodes: list[fx.Node]) -> int:
-    """Most bytes per case held at once when every tensor is freed after its last use."""
+    """Compute the most bytes per case held at once, if every tensor is freed after its last use."""
     place = {node: i for i, node in enumerate(nodes)}
     change = [0] * (len(nodes) + 1)
     for node in nodes:

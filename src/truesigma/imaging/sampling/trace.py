@@ -20,7 +20,7 @@ _KEPT = 8  # traces kept for each network: one for each image shape, type and de
 
 
 class Untraceable(ValueError):
-    """A network that torch.export cannot follow; sampling then falls back to the plain loop."""
+    """Raised for a network that torch.export cannot follow; sampling then falls back to the plain loop."""
 
     def __init__(self, reason: str, on: Callable[[nn.Module], bool]) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ _traces: "weakref.WeakKeyDictionary[nn.Module, _Traces]" = weakref.WeakKeyDictio
 
 
 def split(net: nn.Module, example: Tensor, precision: str = "fp32") -> Partition:
-    """The kept `Partition` for this network and kind of input, or a new one; see `partition`.
+    """Return the kept `Partition` for this network and kind of input, or make one; see `partition`.
 
     With precision "bf16" the trace runs under autocast, which leaves the casts as operations of the graph.
     """
@@ -78,7 +78,7 @@ def split(net: nn.Module, example: Tensor, precision: str = "fp32") -> Partition
 
 
 def _fingerprint(net: nn.Module) -> list[Any]:
-    """What a trace depends on. Modules are weak references, since a later one may get the same id."""
+    """Collect what a trace depends on. Modules are weak references, since a later one may get the same id."""
     found: list[Any] = []
     for module in net.modules():
         if _only_counts(module):
@@ -113,7 +113,7 @@ def _frozen(value: Any) -> Any:
 
 
 def autocast(device: torch.device, precision: str, *, cache: bool = True) -> torch.autocast:
-    """Mixed precision for "bf16"; none for "fp32", whatever surrounds the call.
+    """Switch on mixed precision for "bf16", and off for "fp32", whatever surrounds the call.
 
     cache: keep the cast weights from one operation to the next; a captured step must cast them in each replay.
     """

@@ -1,4 +1,4 @@
-"""The checkpoint of a run, last.safetensors: all that a training goes on from, in one file that is swapped in whole.
+"""The checkpoint of a run, last.safetensors: all that training resumes from, in one file that is replaced as a whole.
 
 best.safetensors, which others read, follows from it: it is written after it, and again if it is lost or damaged.
 """
@@ -53,12 +53,12 @@ def save(out: Path, state: State, net: nn.Module, optimizer: Optimizer) -> None:
 
 
 def restore(out: Path, net: nn.Module, optimizer: Optimizer, recipe: TrainingRecipe) -> State:
-    """The state of the checkpoint, with its tensors put into the network and the optimiser."""
+    """Read the checkpoint, and put its tensors into the network and the optimiser."""
     try:
         tensors, values = read_state(out / LAST)
     except BadFile as problem:
         raise BadFile(
-            f"{problem} The training cannot go on from it; to train again, remove the folder, or take resume=False "
+            f"{problem} Training cannot resume from it; to train again, remove the folder, or take resume=False "
             "(--no-resume)."
         ) from problem
     net.load_state_dict(_part("net", tensors))
@@ -102,7 +102,7 @@ def _part(kind: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pack_optimizer(net: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The optimiser's tensors by the name of their parameter: `optimizer.<state>.<parameter>`."""
+    """Name the optimiser's tensors by their parameter: `optimizer.<state>.<parameter>`."""
     return {
         f"optimizer.{key}.{name}": value
         for name, parameter in net.named_parameters()

@@ -1,4 +1,4 @@
-"""What can be wrong with data, choices and network, checked before training."""
+"""Checks of data, choices and network before training."""
 
 import warnings
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def check_network(net: nn.Module, data: DataSet) -> None:
 
 
 def unsuitable(shape: Sequence[int], problem: Exception) -> ValueError:
-    """The error if a network cannot take images of this shape (channel, *space)."""
+    """Make the error for a network that cannot take images of this shape (channel, *space)."""
     kind, why = " x ".join(map(str, shape)), str(problem).partition("\n")[0].removesuffix(".")
     return ValueError(
         f"the network does not take images of {kind} ({why}); small3d is for volumes, the other backbones are for "

@@ -1,4 +1,4 @@
-"""The device a run uses, and the processes that share it: one alone, or several through Lightning Fabric."""
+"""The device of a run, and its processes: one alone, or several through Lightning Fabric."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -13,7 +13,7 @@ __all__ = ["Alone", "Processes", "average_buffers", "chosen_device", "over_all",
 
 
 def chosen_device(device: str) -> torch.device:
-    """The device asked for, or the best one available.
+    """Choose the device asked for, or the best one available.
 
     >>> chosen_device("cpu")
     device(type='cpu')
@@ -74,7 +74,7 @@ def start(device: str, devices: int, *, unused: bool = False) -> Processes:
 
 
 def average_buffers(net: nn.Module, processes: Processes) -> None:
-    """The same batch statistics in every process, before they are used to evaluate."""
+    """Average the batch statistics over all processes, before they are used to evaluate."""
     if not isinstance(processes, Alone):
         for buffer in net.buffers():
             if buffer.is_floating_point():
@@ -84,7 +84,7 @@ def average_buffers(net: nn.Module, processes: Processes) -> None:
 
 
 def over_all(processes: Processes, sums: Tensor) -> Tensor:
-    """Sums over all processes."""
+    """Add sums up over all processes."""
     if isinstance(processes, Alone):
         return sums
     total = processes.all_reduce(sums.to(processes.device), reduce_op="sum")
@@ -93,5 +93,5 @@ def over_all(processes: Processes, sums: Tensor) -> Tensor:
 
 
 def said_by_first(processes: Processes, yes: bool) -> bool:
-    """The value of the first process, in all of them."""
+    """Give every process the value of the first one."""
     return yes if isinstance(processes, Alone) else bool(processes.broadcast(yes))

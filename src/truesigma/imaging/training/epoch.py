@@ -64,7 +64,7 @@ def train_epoch(job: Job, stepping: Stepping, meter: Meter, epoch: int) -> Tenso
 
 
 def one_ahead(made: Iterator[Pair], device: torch.device) -> Iterator[Pair]:
-    """The same batches; on a GPU each is made on a second stream while the step before it runs.
+    """Pass batches on; on a GPU each is made on a second stream while the step before it runs.
 
     Augmentation is many small kernels: next to the step they cost almost nothing, in line with it a tenth.
     """

@@ -38,7 +38,7 @@ LIKE = {  # of recipe.json
 
 
 def describe(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything needed to rebuild the network and to know what it was trained on, as plain values."""
+    """Describe the network so that it can be rebuilt, and what it was trained on, as plain values."""
     net, data = job.net, job.data
     return {
         "network": net.plan if isinstance(net, TwoHead) else None,
@@ -79,7 +79,7 @@ def check_same(out: Path, description: Mapping[str, Any]) -> None:
 
 
 def _compared(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same when a run is resumed, by its name; what a call from Python did not record is missing."""
+    """Collect by name what must be the same when a run is resumed, as far as it was recorded."""
     network, recipe = about["network"] or {}, about["recipe"]
     free = {"draws", "repeats"}
     if recipe["train"]["schedule"] == "plateau":  # a cosine has a known end
@@ -100,12 +100,12 @@ def _labels_hash(split: Split) -> str:
 
 
 def read_recipe(out: Path) -> dict[str, Any]:
-    """What recipe.json of a run says."""
+    """Read the recipe.json of a run."""
     path = out / RECIPE
     if not path.is_file():
         inside = out / "runs" / "0"  # where `truesigma run` puts its first
         hint = f"; did you mean {inside}?" if (inside / RECIPE).is_file() else ""
-        raise ValueError(f"{out} is no training run: it has no {RECIPE}{hint}")
+        raise ValueError(f"{out} is not a training run: it has no {RECIPE}{hint}")
     found = dict(read_json(path, LIKE))
     for unit in found["data"]["unit"]:
         check_like(path, unit, str, "data.unit")
@@ -115,7 +115,7 @@ def read_recipe(out: Path) -> dict[str, Any]:
 
 
 def load_run(out: str | Path, code: Collection[str | Path] = ()) -> tuple[TwoHead, dict[str, Any]]:
-    """The trained network of a run, with the weights that were kept, and what recipe.json says about it.
+    """Load the trained network of a run, with the weights that were kept, and what recipe.json says about it.
 
     out: the folder that `train` wrote. code: your own Python file, if its backbone is one: the folder is not obeyed.
     Returns (network on the processor, in evaluation mode; a dict with network, recipe, data, seed, likelihood, ...).

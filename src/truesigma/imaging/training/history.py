@@ -1,4 +1,4 @@
-"""What a training run writes per epoch: history.csv, TensorBoard, and a line or a bar to watch."""
+"""The history of a training run, epoch by epoch: history.csv, TensorBoard, and a line or a bar to watch."""
 
 import sys
 import time
@@ -30,7 +30,7 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]], best_epoch: int
 
 
 def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | None]:
-    """The root of the errors in the target's unit; None if outputs have different units, so that a mean has none.
+    """Convert errors to RMSE in the target's unit; None if outputs have different units.
 
     >>> import torch
     >>> class Months: factor, unit = torch.tensor([200.0]), ("months",)
@@ -47,7 +47,7 @@ def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | Non
 
 
 def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
-    """The error of a split in words: in the target's unit, or the MSE of scaled targets if they have no common unit.
+    """Write the error of a split: in the target's unit, or the MSE of scaled targets without a common unit.
 
     >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", "mm")
     'RMSE 4.31 mm'
@@ -63,7 +63,7 @@ def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
 
 
 class Board:
-    """The same rows in TensorBoard's format if that is installed; otherwise nothing."""
+    """Writes the rows for TensorBoard, if that is installed."""
 
     def __init__(self, folder: Path | None, first: int) -> None:
         """Open the folder; entries from epoch `first` on, left by an interrupted run, are replaced."""
@@ -76,7 +76,7 @@ class Board:
             self.writer = SummaryWriter(str(folder), purge_step=first)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """One epoch."""
+        """Write one epoch."""
         if self.writer is not None:
             for name in COLUMNS[1:]:
                 if row.get(name) is not None:
@@ -105,7 +105,7 @@ class Watch:
             self.bar.start()
 
     def show(self, row: Mapping[str, Any], *, kept: bool = False) -> None:
-        """One epoch is done; kept: it is the best so far."""
+        """Show one finished epoch; kept: it is the best so far."""
         if self.quiet:
             return
         epoch, now = int(row["epoch"]), time.monotonic()
@@ -129,7 +129,7 @@ class Watch:
 
 
 def _clock(seconds: float) -> str:
-    """Hours, minutes, seconds.
+    """Write seconds as hours, minutes and seconds.
 
     >>> _clock(3725)
     '1:02:05'

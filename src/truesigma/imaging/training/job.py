@@ -1,4 +1,4 @@
-"""What is trained, on which data and how: the same in every epoch and in all processes of a run."""
+"""A training job: network, data and choices, the same in every epoch and in all processes of a run."""
 
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +30,7 @@ class Job:
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """The device of this process."""
         return self.processes.device
 
     @property
@@ -44,7 +44,7 @@ class Job:
         return min(self.recipe.batch, len(self.train)) // self.processes.world_size
 
     def placed(self, *, test: bool) -> "Job":
-        """The job with its data on the device, and with its network there, ready to be trained.
+        """Put data and network on the device, ready to be trained.
 
         test: whether the test split is kept to be looked at.
         """
@@ -72,7 +72,7 @@ def channels_last(images: Tensor) -> Tensor:
 
 
 def seed_of(*parts: int) -> int:
-    """A seed that depends on all of the numbers given (run, epoch, process, purpose).
+    """Make a seed from several numbers (run, epoch, process, purpose).
 
     >>> seed_of(1, 2) != seed_of(2, 1)
     True

@@ -1,4 +1,4 @@
-"""What a training decides from its history: the learning rate, the epoch that is kept, and when to end.
+"""Decisions from the history of a training: the learning rate, the epoch that is kept, and when to end.
 
 All of it follows from the rows of the epochs and the recipe, so that a checkpoint needs nothing else.
 """
@@ -45,7 +45,7 @@ class Plateau:
 
 
 def plateau(rows: Rows, recipe: TrainingRecipe) -> Plateau:
-    """Where the plateau's rule has come to after these epochs."""
+    """Apply the plateau's rule to these epochs."""
     state = Plateau(recipe.learning_rate)
     floor = recipe.floor * recipe.learning_rate
     for value in _watched(rows, recipe.watch, recipe):
@@ -107,7 +107,7 @@ def smoothed(values: Sequence[float], smoothing: float) -> list[float]:
 
 
 def _watched(rows: Rows, column: str, recipe: TrainingRecipe) -> list[float]:
-    """What a schedule looks at, for each epoch.
+    """The values that a schedule looks at, one for each epoch.
 
     Two draws that differ widely can push valid_mse below 0: it is then off by more than its size, and must not count as
     the best.

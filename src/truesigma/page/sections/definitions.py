@@ -1,4 +1,4 @@
-"""What every score of the page means, with its formula: taken from the metrics' own files."""
+"""The meaning of every score of the page, with its formula, from the metrics' own files."""
 
 import inspect
 import re

@@ -82,7 +82,7 @@ def sentence(subject: Subject, scores: list[Score]) -> str:
 
 
 def _first(subject: Subject) -> str:
-    """What follows from the five answers."""
+    """Say what follows from the five answers."""
     return headline(subject.answers, subject.label, _named(subject))
 
 

@@ -1,4 +1,4 @@
-"""What you gain by referring the unsure cases: the error of the rest, and the scale above which to refer."""
+"""The gain of referring unsure cases: the error of the rest, and the scale above which to refer."""
 
 import math
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def _band(subject: Subject, held: Host, variance: Host, threshold: Host) -> tupl
 
 
 def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
-    """Say what one place of the slider means."""
+    """Say in words what one place of the slider means."""
     unit = subject.unit
     rmse = math.sqrt(row["mse"])
     bounds = f"[{number(math.sqrt(row['low']))}, {number(math.sqrt(row['high']))}]"
