@@ -43,7 +43,7 @@ def test_json_alone_on_stdout_and_the_python_result(folder, run):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--metric", "coverage"], "coverage is no proper score"),
+        (["--metric", "coverage"], "coverage is not a proper score"),
         (["--folds", "400"], "400 folds need 400 cases or more, 300 given"),
         (["-o", "card.txt"], "should end in .json"),
         (["-o", "cal.csv"], "would be overwritten"),

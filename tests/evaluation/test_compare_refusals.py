@@ -8,9 +8,9 @@ import truesigma as ts
 from truesigma.evaluation.compare import compare
 
 BAD = {
-    "coverage": (dict(metric="coverage"), "coverage is no proper score.*Expected crps, nll, winkler"),
-    "uce": (dict(metric="uce"), "uce is no proper score"),
-    "mse": (dict(metric="mse"), "mse is no proper score"),
+    "coverage": (dict(metric="coverage"), "coverage is not a proper score.*Expected crps, nll, winkler"),
+    "uce": (dict(metric="uce"), "uce is not a proper score"),
+    "mse": (dict(metric="mse"), "mse is not a proper score"),
     "unknown metric": (dict(metric="elpd"), "no metrics plug-in is called 'elpd'"),
     "unknown recalibration": (dict(recalibrations=["magic"]), "no recalibrate plug-in is called 'magic'"),
     "one fold": (dict(folds=1), "folds is 1; expected a whole number, 2 or more"),

@@ -237,7 +237,7 @@ def test_bad_maps_say_what_to_do(run, tmp_path):
     assert (code, "expected a folder for the maps" in err) == (2, True)
     np.save(tmp_path / "p_location.npy", np.zeros((1, 3)))
     np.save(tmp_path / "p_scale.npy", np.ones((1, 3)))
-    with pytest.raises(BadFile, match="is no NIfTI file"):
+    with pytest.raises(BadFile, match="is not a NIfTI file"):
         find_maps([str(tmp_path / "p_location.npy"), str(tmp_path / "p_scale.npy")])
 
 

@@ -240,7 +240,7 @@ def test_a_recipe_is_not_overwritten(begun, run):
     before = recipe.read_text()
     code, _, err = run("init", "--images", "scans", "--target", "age", "--device", "cpu")
     assert code == 2
-    assert "is there already; --force overwrites it" in err
+    assert "exists already; --force overwrites it" in err
     assert recipe.read_text() == before
 
 

@@ -116,7 +116,7 @@ def test_files_alone(finished, tmp_path, run):
     assert "card.json is damaged, or was changed by hand" in err
     code, _, err = run("verify", folder / "predictions.csv")
     assert code == 2
-    assert "predictions.csv is none of what can be verified" in err
+    assert "predictions.csv cannot be verified" in err
 
 
 def test_scores_of_two_files(tmp_path, monkeypatch, run):

@@ -55,7 +55,7 @@ def init(
     check_output(json, out)
     check_output(out, endings=(".toml",))
     if out.exists() and not force:
-        raise ValueError(f"{out} is there already; --force overwrites it, -o writes another one.")
+        raise ValueError(f"{out} exists already; --force overwrites it, -o writes another file.")
     words = {name: words_of(kind) for name, kind in TABLES.items()}
     chosen = read_settings(settings, {"data": None, **words, "output": {"folder": str}})
     wishes = _wishes(chosen, target or [], unit or [], patient, group)

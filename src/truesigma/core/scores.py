@@ -102,7 +102,9 @@ class Binned:
             if sums.ends[0] > sums.ends[1]:
                 raise nothing_left()
             if not options.get("closed", True):
-                raise Undefined("bins open to the left need their edges first: not in a single pass.")
+                raise Undefined(
+                    "left-open bins need their edges before the pass: a single pass cannot score them."
+                )
             bins = sums.bins(bins=options["bins"], spacing=options["spacing"])
         else:
             count, error, variance, whole = np.reshape(sums, (4, -1))

@@ -292,7 +292,7 @@ def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:
     if not (getattr(module, "PROPER", False) and isinstance(getattr(module, "SUMS", None), Mean)):
         known = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
         raise ValueError(
-            f"{name} is no proper score of an uncertainty: one can do well in it by saying something untrue, or it "
+            f"{name} is not a proper score of uncertainty: one can do well in it by saying something untrue, or it "
             f"does not look at the uncertainty at all. Expected {', '.join(known)}; `evaluate` shows {name}, too."
         )
     default = plugins.options("metrics", module)

@@ -74,7 +74,7 @@ def verify(path: str | Path, code: Collection[str | Path] = ()) -> list[Check]:
         kind = _json
     else:
         raise BadFile(
-            f"{path} is none of what can be verified: a folder of a run, a .json, .html or .onnx file."
+            f"{path} cannot be verified; expected the folder of a run, or a .json, .html or .onnx file."
         )
     return list(kind(path))
 

@@ -112,7 +112,7 @@ def check_exportable(card: Card) -> None:
     if isinstance(fitted, Across):
         raise ValueError(
             f"{fitted.to_dict()['name']} takes the predictions of its networks apart, and cannot be exported. Predict "
-            "with `truesigma ensemble` and the card, or train one network for a file: without folds."
+            "with `truesigma predict RUN...` and the card, or train one network, without folds, for one file."
         )
     if not hasattr(fitted, "variance_ratio"):
         raise ValueError(

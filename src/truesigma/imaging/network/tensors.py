@@ -72,7 +72,7 @@ def read_values(path: Path) -> dict[str, Any]:
     with reading(path):
         values = dict(json.loads(_head(path)[0]))
     if not values:
-        raise BadFile(f"{path} is damaged, or not a training state of ours; copy it again.")
+        raise BadFile(f"{path} is damaged, or not a training state that this package wrote; copy it again.")
     return values
 
 

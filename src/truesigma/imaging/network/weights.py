@@ -33,7 +33,7 @@ def load_weights(net: nn.Module, file: str | Path) -> None:
             fitted[name] = value if whole else _adapted(value, wanted[name])
         elif whole or not name.startswith(CLASSIFIERS):
             raise ValueError(
-                f"{file}: {name!r} is no weight of this network; is it another backbone's? "
+                f"{file}: {name!r} is not a weight of this network; is it another backbone's? "
                 f"This one has {', '.join(list(wanted)[:3])}, ..."
             )
     # counters that old files lack do not matter to the result

@@ -77,8 +77,8 @@ def check_network(net: nn.Module, data: DataSet) -> None:
     other = [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]
     if other:
         raise ValueError(
-            f"the network's state holds {', '.join(other)}, no tensor, as get_extra_state gives it; checkpoints keep "
-            "tensors alone: register a buffer instead"
+            f"the network's state holds {', '.join(other)}, which is not a tensor (from get_extra_state?); "
+            "checkpoints keep tensors alone: register a buffer instead"
         )
     one = next(
         batches(data.splits["train"], 1, prepare=data.prepare, device=next(net.parameters()).device)

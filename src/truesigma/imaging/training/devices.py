@@ -64,7 +64,7 @@ def start(device: str, devices: int, *, unused: bool = False) -> Processes:
             torch.cuda.set_device(where)
         return Alone(where)
     if ":" in device:
-        raise ValueError(f"device = {device!r} is one, and devices = {devices}; use device={where.type!r}")
+        raise ValueError(f"device = {device!r} names one, and devices = {devices}; use device={where.type!r}")
     from lightning_fabric import Fabric  # here, because importing it takes seconds
 
     strategy = "ddp_find_unused_parameters_true" if unused else "ddp"
