@@ -304,8 +304,6 @@ def test_a_bound_alone_has_coverage_and_no_width():
 def test_every_kind_is_stored_and_read(options):
     import json
 
-    from truesigma import load_recalibration
-
     sample, group = draw(10), np.arange(40) % 3
     fitted = conformal.fit(sample.prediction(), sample.target, group=group, **options)
     again = load_recalibration(json.loads(json.dumps(fitted.to_dict(), allow_nan=False)))
@@ -328,18 +326,3 @@ def test_refusals_of_options():
         fitted.variance_ratio(1.0)
     with pytest.raises(ValueError, match="fit it again"):
         conformal.Conformal(fitted.common, 1.0, 2, tails="lower")
-
-
-def test_what_version_0_1_stored_still_loads():
-    """Of |z| = 1 2 3 4: the half widths and their levels, rank / (m + 1)."""
-    stored = {
-        "name": "conformal",
-        "sizes": [1.0, 2.0, 3.0, 4.0],
-        "level": [0.2, 0.4, 0.6, 0.8],
-        "unit": 1.0,
-        "moment": 2,
-        "part": "total",
-    }
-    z = np.array([-3.0, 1.0, -2.0, 4.0])
-    fitted = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z)
-    assert load_recalibration(stored).to_dict() == fitted.to_dict()

@@ -44,7 +44,7 @@ _FILES = {
     "network.two_head": "TwoHead build",
     "network.weights": "load_weights",
     "prediction.predict": "predict_images predict_split",
-    "recipe": "Recipe TrainingRecipe load_recipe",
+    "recipe": "TrainingRecipe load_recipe",
     "sampling.draws": "dropout_draws dropout_moments ensemble_draws",
     "sampling.trace": "partition",
     "training.folder": "load_run",

@@ -11,7 +11,7 @@ from typing import Any
 from ..evaluation.recipe import FOLDER, recipe_names
 from ..files.toml import check_keys, read_toml
 
-__all__ = ["Recipe", "TrainingRecipe", "load_recipe"]
+__all__ = ["TrainingRecipe", "load_recipe"]
 
 WATCHABLE = (
     "valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss",
@@ -132,9 +132,6 @@ class TrainingRecipe:
         if cosine and not self.stop:
             idle |= {"watch"} | ({"smoothing"} if self.keep == "last" else set())
         return {key: getattr(self, key) for key in TRAIN if key not in idle}
-
-
-Recipe = TrainingRecipe  # its name in 0.1
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> TrainingRecipe:

@@ -13,10 +13,6 @@ FORMAT, VERSION = "truesigma project", 1
 STAGES = ("train", "sample", "calibrate", "evaluate", "report")
 # The first stage that a change in a table of the recipe affects; all later ones follow from it.
 FIRST = {"data": 0, "network": 0, "train": 0, "sample": 1, "calibrate": 2, "report": 3}
-ADDED = {
-    "train.loss": "nll",
-    "train.recipe": "exact",
-}  # keys that recipes of earlier versions did not have, and what they meant
 
 
 @dataclass(eq=False)
@@ -76,11 +72,9 @@ def changes(before: Ledger, recipe: Mapping[str, Any], data: Mapping[str, str]) 
     for table, values in recipe.items():
         old = before.recipe.get(table, {})
         for key in dict.fromkeys([*old, *values]):
-            was = old.get(key, ADDED.get(f"{table}.{key}"))
-            if was != values.get(key):
-                differences[f"{table}.{key}"] = (
-                    f"[{table}] {key} was {_shown(was)}, is {_shown(values.get(key))}"
-                )
+            was, now = old.get(key), values.get(key)
+            if was != now:
+                differences[f"{table}.{key}"] = f"[{table}] {key} was {_shown(was)}, is {_shown(now)}"
     if not any(key.startswith("data.") for key in differences) and before.data != data:
         names = [
             name for name in dict.fromkeys([*before.data, *data]) if before.data.get(name) != data.get(name)

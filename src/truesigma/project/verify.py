@@ -247,7 +247,7 @@ def _scored(path: Path, found: Mapping[str, Any]) -> str:
     if "like" in data:
         sets = all_like(sets, new_again(path, data["like"], data["calibration"]), str(found["recipe"]))
     calibration, *test = sets
-    chosen = list(dict.fromkeys(_label(row) for row in found["rows"]))
+    chosen = list(dict.fromkeys(row["label"] for row in found["rows"]))
     return _scores(path, calibration, test, chosen)
 
 
@@ -326,12 +326,7 @@ def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str
 
 def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     """Pick the recalibration of a row, and some of its values."""
-    return [_label(row), *(row.get(name) for name in names)]
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    """The recalibration of a row with its options, which older files do not have."""
-    return str(row.get("label", row["recalibration"]))
+    return [row["label"], *(row.get(name) for name in names)]
 
 
 def _predictions(folder: Path, test: Cases) -> str:
@@ -375,11 +370,8 @@ def _onnx(path: Path) -> Iterator[Check]:
         networks = json.loads(said.get("network", "[]"))
         marks = [(str(one["seed"]), str(one["weights"])) for one in networks]
         content = content_hash(model)
-    if "sha256" not in said:
-        yield Check(f"{path.name} is whole", None, "it was written by an earlier version, without a hash")
-    else:
-        same = content == said["sha256"]
-        yield Check(f"{path.name} is whole", same, "" if same else "its graph or its metadata has changed")
+    same = content == said.get("sha256")
+    yield Check(f"{path.name} is whole", same, "" if same else "its graph or its metadata has changed")
     for seed, weights in marks:
         found = [p for p in path.parent.rglob("best.safetensors") if fingerprint(p) == weights]
         words = str(found[0]) if found else "its weights are not beside it"

@@ -262,11 +262,6 @@ def _ranks(stored: Mapping[str, Any]) -> dict[str, Ranks]:
 
 
 def from_dict(stored: Mapping[str, Any]) -> Conformal:
-    if "sizes" in stored:  # as of version 0.1: |z| of all cases together, the last at the level m / (m + 1)
-        last = float(stored["level"][-1])
-        ranks = {"scores": stored["sizes"], "levels": stored["level"], "cases": round(last / (1 - last))}
-        law = {name: stored[name] for name in ("unit", "moment", "part")}
-        return Conformal(_ranks({"both": ranks}), **law)
     groups = stored["groups"]
     groups = None if groups is None else {name: _ranks(one) for name, one in groups.items()}
     if "shift" in stored:

@@ -72,7 +72,9 @@ class TestBrokenData:
             def get_extra_state(self) -> dict[str, int]:
                 return {"version": 1}
 
-        with pytest.raises(ValueError, match=r"inner\._extra_state, which is not a tensor.* register a buffer"):
+        with pytest.raises(
+            ValueError, match=r"inner\._extra_state, which is not a tensor.* register a buffer"
+        ):
             train(
                 Halves(Noted(1, 1)),
                 dataset(blobs(8, 1), blobs(8, 2), None),
