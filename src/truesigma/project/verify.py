@@ -326,7 +326,8 @@ def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str
 
 def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     """Pick the recalibration of a row, and some of its values."""
-    return [row["label"], *(row.get(name) for name in names)]
+    label = row.get("label", row["recalibration"])  # questions name it by its label
+    return [label, *(row.get(name) for name in names)]
 
 
 def _predictions(folder: Path, test: Cases) -> str:
