@@ -15,6 +15,7 @@ FIELDS = [
     "question",
     "output",
     "group",
+    "name",
     "estimate",
     "low",
     "high",
@@ -116,7 +117,8 @@ def test_few_cases_of_a_poor_network_cannot_be_told_from_a_constant():
 
 
 def test_biases_of_opposite_sign_do_not_cancel():
-    calibration, test = world(1, outputs=3), world(3, outputs=3)
+    names = ("tip_x", "tip_y", "tip_z")
+    calibration, test = world(1, outputs=3, names=names), world(3, outputs=3, names=names)
     rows = ask(calibration.cases(), test.cases(mu=test.mu + np.array([0.5, 0.0, -0.5])))
     assert verdicts(rows)["centre"] == "off"
     assert [verdicts(rows, output=j)["centre"] for j in range(3)] == ["off", "fine", "off"]
@@ -124,6 +126,8 @@ def test_biases_of_opposite_sign_do_not_cancel():
     assert "too high by" in words[0]
     assert "too low by" in words[2]
     assert "predictions are biased" in headline(rows, "sigma")
+    whole_row = whole(rows, "sigma")["centre"]
+    assert [f"{name}: predictions" in whole_row["words"] for name in names] == [True, False, True]
 
 
 def test_thirds_that_differ_are_named():

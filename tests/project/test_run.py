@@ -236,16 +236,19 @@ def test_two_targets_of_different_units(place, run):
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 0, err
     table = pd.read_csv(place / "output" / "predictions.csv")
-    assert set(table["unit"]) == {"months, m"}
-    assert table["target_0"].mean() > 40
-    assert 1 < table["target_1"].mean() < 4
-    assert (table["lower_90_1"] < table["location_1"]).all()
+    assert set(table["unit"]) == {"months (age), m (height)"}
+    assert table["target_age"].mean() > 40
+    assert 1 < table["target_height"].mean() < 4
+    assert (table["lower_90_height"] < table["location_height"]).all()
     test = ts.read(place / "output" / "test.npz")
+    assert test.names == ("age", "height")
     assert test.unit == "scaled"  # a mean over months and metres would be none
     about = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())["data"]
     drawn = np.asarray(test.draws.mean) * about["factor"]
     errors = drawn.std(0, ddof=1) / len(drawn) ** 0.5
-    np.testing.assert_allclose(table[["location_mc_error_0", "location_mc_error_1"]], errors, rtol=1e-4)
+    np.testing.assert_allclose(
+        table[["location_mc_error_age", "location_mc_error_height"]], errors, rtol=1e-4
+    )
 
 
 def test_the_dry_run_says_what_it_will_take(begun, made, run):

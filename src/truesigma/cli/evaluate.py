@@ -172,7 +172,7 @@ def calibrate(
     described = card.to_dict()
     if doubt := factor_doubt(card.recalibration, card.data.get("checkpoint", "")):
         warnings.warn(doubt, stacklevel=1)
-    shown = factor_text(card.recalibration)
+    shown = factor_text(card.recalibration, card.data.get("names", ()))
     words = f"{choices[0]} fitted on {number_of(card.data['cases'], 'case')}{': ' + shown if shown else ''}"
     words += f"; written to {out}" + ("" if card.refer is None else f"\n{card.refer.words}")
     deliver(words, described, json)

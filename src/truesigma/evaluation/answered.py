@@ -48,4 +48,4 @@ def _summed_answers(
         for row in unanswered([fit.chosen.label for fit in fits], reason)
         if row["recalibration"] not in every
     ]
-    return [*summed_answers(*sets), *left]
+    return [*summed_answers(sets[0], sets[1], test.names), *left]

@@ -201,6 +201,7 @@ def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[s
     about = {**data, "cases": count}
     if (cases := opened.whole) is not None:
         about |= {"outputs": outputs_of(cases.prediction), **extent(cases)}
+        about |= {"names": list(cases.names)} if cases.names else {}
         about |= {} if cases.draws is None else {"draws": int(cases.draws.mean.shape[0])}
         about |= made_by(cases.checkpoint, cases.sampling)
         if cases.shift is not None:

@@ -11,6 +11,7 @@ from ..core.arrays import Host, to_host
 from ..core.cases import Cases
 from ..core.checks import number_of
 from ..core.errors import Refusal
+from ..core.outputs import name_of
 from ..core.values import Prediction
 from .sets import CaseSet
 
@@ -111,7 +112,7 @@ def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
     if chance * len(found) > ALARMS:
         return
     low, high = seen[name][j]
-    what = name if outputs == 1 else f"{name} of output {j}"
+    what = name if outputs == 1 else f"{name} of {name_of(data.get('names', ()), j)}"
     assumed = f", if each is of another {known[:-1]}" if known in CLUSTERS and named is None else ""
     warnings.warn(
         f"{beyond} of {new} new {'cases' if named is None else known} {'has' if beyond == 1 else 'have'} a {what} "

@@ -18,6 +18,7 @@ from ..core.arrays import Host
 from ..core.cases import Cases
 from ..core.cells import labelled
 from ..core.law import Bounded
+from ..core.outputs import name_of
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
@@ -59,8 +60,9 @@ def questions(
 
     Returns:
         Rows with `recalibration`, `question`, `output` (its number; None: all of them), `group` (its name; None: all),
-        `estimate`, `low`, `high`, `verdict` ("fine", "off", "unclear"), `words`, `level` (of the interval) and `parts`.
-        Groups that take the patients' place are not asked about. A single output has no row of its own.
+        `name` (of the output or the group), `estimate`, `low`, `high`, `verdict` ("fine", "off",
+        "unclear"), `words`, `level` (of the interval) and `parts`. Groups that take the patients' place are not asked
+        about. A single output has no row of its own.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -161,7 +163,9 @@ def _beside_others(family: Sequence[Asked]) -> list[Asked]:
 
 
 def summed_answers(
-    calibration: Mapping[str, Sequence[SummedView]], test: Mapping[str, Sequence[SummedView]]
+    calibration: Mapping[str, Sequence[SummedView]],
+    test: Mapping[str, Sequence[SummedView]],
+    names: Sequence[str] = (),
 ) -> list[Row]:
     """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
     found: list[Found] = []
@@ -170,7 +174,10 @@ def summed_answers(
             continue
         known, *own = calibration[label]
         whole = Asked(label, seen, known, np.zeros(1), log_size(known))
-        each = [replace(whole, test=t, calibration=c, output=j) for j, (t, c) in enumerate(zip(parts, own))]
+        each = [
+            replace(whole, test=t, calibration=c, output=j, name=name_of(names, j))
+            for j, (t, c) in enumerate(zip(parts, own))
+        ]
         found += _ask(whole, each)
     rows = _judged(found)
     return [row for label in test for row in _of(rows, label) or _as_before(rows, label)]
@@ -195,7 +202,7 @@ def unanswered(labels: Iterable[str], reason: str) -> list[Row]:
         {
             "recalibration": label,
             "question": question,
-            **dict.fromkeys(("output", "group", "estimate", "low", "high")),
+            **dict.fromkeys(("output", "group", "name", "estimate", "low", "high")),
             "verdict": verdict,
             "words": words,
             "level": 1 - RISK,
@@ -225,7 +232,8 @@ def _of_output(whole: Asked, number: int) -> Asked:
         view.output(number) for view in (whole.test, whole.calibration) if isinstance(view, View)
     )
     constant = whole.constant[number : number + 1]
-    return replace(whole, test=test, calibration=calibration, constant=constant, output=number)
+    name = name_of(test.names, number)
+    return replace(whole, test=test, calibration=calibration, constant=constant, output=number, name=name)
 
 
 def _judged(found: Sequence[Found]) -> list[Row]:
@@ -281,6 +289,7 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
         "question": one.question,
         "output": asked.output,
         "group": asked.group,
+        "name": asked.name or asked.group,
         "estimate": found.value,
         "low": low,
         "high": high,
@@ -308,24 +317,20 @@ def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> li
         each = [(one.asked, row) for one, row in zip(found, rows) if row[kind] is not None]
         odd = sorted((one for one in each if one[1]["verdict"] == "off"), key=lambda one: -distance(one[1]))
         # After one factor for two groups, both are off, and the good one was not before.
-        odd = [one for one in odd if _name(one[1], kind) in known] or odd
+        odd = [one for one in odd if one[1]["name"] in known] or odd
         if not odd or 2 * len(odd) > len(each):
             continue
         rest = None
         if isinstance(whole.test, View):
             rest = log_size(_without(whole.test, [asked for asked, _ in odd]))
         ends = None if rest is None else [math.exp(min(v, 700)) for v in (rest.value, *rest.bounds(RISK))]
-        names = [_name(row, kind) for _, row in odd]
+        names = [row["name"] for _, row in odd]
         named = [[name, row["estimate"]] for name, (_, row) in zip(names, odd)]
         parts = {**rows[0]["parts"], "culprits": named, "rest": ends, "differ": False}
         words = culprit_words(names, [row["words"] for _, row in odd], ends)
         rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": parts}
         break
     return rows
-
-
-def _name(row: Row, kind: str) -> str:
-    return f"output {row[kind]}" if kind == "output" else str(row[kind])
 
 
 def _without(view: View, odd: Sequence[Asked]) -> View:
@@ -360,7 +365,7 @@ def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
 def _said_of_each(question: str, kind: str, whole: Row, off: list[Row]) -> Row:
     if question == "centre":
         off = sorted(off, key=lambda row: -abs(row["parts"]["z"]))
-    named = [f"{_name(row, kind)}: {row['words']}" for row in off[:3]]
+    named = [f"{row['name']}: {row['words']}" for row in off[:3]]
     words = "; ".join(named) + (f"; and {len(off) - 3} more" if len(off) > 3 else "")
     return {"verdict": "off", "words": words, "parts": {**whole["parts"], "apart": kind}}
 

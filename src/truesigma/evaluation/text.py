@@ -243,8 +243,8 @@ def _caption(evaluation: "Evaluation") -> str:
     return f"recipe {evaluation.recipe.name}: {', '.join(counts)}{runs}{unit}"
 
 
-def factor_text(fitted: Recalibration) -> str:
-    """Say what factor was fitted, or what factors; "" if there is none.
+def factor_text(fitted: Recalibration, names: Sequence[str] = ()) -> str:
+    """Say what factor was fitted, or what factors; "" if there is none. names: of the outputs.
 
     >>> from truesigma.recalibrate import sigma, two_factor
     >>> factor_text(sigma.Sigma(1.9, 0.05)), factor_text(two_factor.TwoFactor((1.0, 2.0)))
@@ -252,7 +252,8 @@ def factor_text(fitted: Recalibration) -> str:
     """
     factors = factors_of(fitted)
     if "" not in factors:
-        each = ", ".join(f"{one.value:.4g} ({name})" for name, one in factors.items())
+        called = {f"output {k}": name for k, name in enumerate(names)}
+        each = ", ".join(f"{one.value:.4g} ({called.get(name, name)})" for name, one in factors.items())
         return f"factors {each}" if each else ""
     one = factors[""]
     if one.standard_error is not None:

@@ -345,8 +345,7 @@ def for_whom_not(rows: Sequence[Row], label: str, besides: Sequence[str] = ()) -
             asked = [row for row in parts if row["question"] == question]
             off = [row for row in asked if row["verdict"] == "off"]
             for row in () if question in common and len(off) == len(asked) else off:
-                name = f"output {row[kind]}" if kind == "output" else str(row[kind])
-                found.setdefault(name, []).append(row)
+                found.setdefault(row["name"], []).append(row)
     gravest = sorted(found.items(), key=lambda one: -max(map(distance, one[1])))
     names = [
         f"{name} ({', '.join(row['question'] for row in some)})"

@@ -5,7 +5,6 @@ ones (`target_0`, `target_1`, ...); all are read as numbered ones. In a .csv fil
 `unit` and `checkpoint` are columns with one text throughout; a .parquet file may keep them in its metadata instead.
 """
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from .fields import (
     PARTS,
     is_field,
     is_group,
+    names_field,
     output_names,
     stem_of,
 )
@@ -243,7 +243,7 @@ def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
             columns[stem] = pa.array([texts[stem]] * len(fields["location"]))
     table = pa.table(dict(zip(named(list(columns), outputs), columns.values())))
     if len(outputs) == 1:
-        texts[NAMES] = json.dumps(outputs)
+        texts |= names_field(outputs)
     return with_texts(table, texts) if metadata else table
 
 

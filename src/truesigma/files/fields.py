@@ -9,7 +9,7 @@ that made it; `sampling`, how it was drawn; `recalibration`, what was applied to
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,7 +100,7 @@ def to_fields(value: Cases | Draws | Prediction) -> dict[str, Any]:
         several = isinstance(value.group, Mapping)
         found.update({f"{GROUP}{name}" if several else name: names for name, names in value.groups.items()})
         found.update({name: getattr(value, name) or None for name in ("unit", "checkpoint", "sampling")})
-        found[NAMES] = json.dumps(value.names) if value.names else None
+        found |= names_field(value.names)
     if draws is not None:
         found.update(_draws_fields(draws))
     if draws is None or not _is_decomposition(prediction, draws):
@@ -150,6 +150,11 @@ def groups_in(fields: Mapping[str, Any]) -> Any:
     """
     found = {name.removeprefix(GROUP): fields[name] for name in fields if is_group(name)}
     return fields["group"] if list(found) == ["group"] and "group" in fields else found or None
+
+
+def names_field(names: Sequence[str]) -> dict[str, str]:
+    """The field of the outputs' names; nothing if they have none."""
+    return {NAMES: json.dumps(list(names))} if names else {}
 
 
 def output_names(fields: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ column `weight`, perhaps in kilograms, is not the weight of a case. Roles that a
 of that name.
 """
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from .bounds import is_bound
 from .disk import BadFile
-from .fields import GROUP, NAMES, PARTS, is_field, is_group, stem_of
+from .fields import GROUP, PARTS, is_field, is_group, names_field, stem_of
 from .parquet import texts_in, with_texts
 
 ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
@@ -96,7 +95,7 @@ def read_as(table: Any, columns: Columns | None) -> Any:
     """An Arrow table with the names by which its columns are read, and those of its outputs among its texts."""
     outputs = _outputs_in(_with_roles(table.column_names, columns or {}))
     read = with_names(table, renamed(table.column_names, columns))
-    return with_texts(read, {**texts_in(table), NAMES: json.dumps(outputs)}) if outputs else read
+    return with_texts(read, {**texts_in(table), **names_field(outputs)}) if outputs else read
 
 
 def with_names(table: Any, names: Sequence[str]) -> Any:

@@ -67,6 +67,11 @@ class Subject:
         return self.before.unit
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the outputs; empty if they have none."""
+        return self.before.names
+
+    @property
     def outputs(self) -> int:
         return int(np.prod(self.before.prediction.location.shape[1:]))
 

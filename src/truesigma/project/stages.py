@@ -161,6 +161,7 @@ def across_folds(parts: Sequence[Cases]) -> Cases:
         patient=joined("group") if parts[0].patient is None else joined("patient"),
         fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
         unit=parts[0].unit,
+        names=parts[0].names,
         draws=made,
     )
 
@@ -170,7 +171,7 @@ def fit_card(work: Work) -> Made:
     write(work.card, work.folder / "card.json")
     chosen, why = work.asked
     words = f"{chosen} on {number_of(len(work.fitted_on), 'case')}"
-    shown = factor_text(work.card.recalibration)
+    shown = factor_text(work.card.recalibration, work.fitted_on.names)
     words += f": {shown}" if shown else ""
     if work.project.calibrate.split == "valid":
         words += "; these cases chose the epoch, too, so the factor may be too small: a split 'calibration' would not"

@@ -23,6 +23,7 @@ from ..core.elements import Part, blocks
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
+from ..core.outputs import name_of
 from ..core.recalibration import on_cases, on_predictions, select_part
 from ..core.values import Interval, Prediction, check_prediction
 from ._ranks import Promise, Ranks, check_promise, ranks_of
@@ -232,8 +233,8 @@ def fit(
     silent = np.flatnonzero(~z.any(axis=0))
     if silent.size:
         raise Refusal(
-            f"output {silent[0]}: every calibration error is exactly 0, so that the region has no extent there; are "
-            "these the training targets?"
+            f"{name_of(cases.names, silent[0])}: every calibration error is exactly 0, so that the region has no "
+            "extent there; are these the training targets?"
         )
     ranks = ranks_of(_held_out(z, cluster, shape), cluster, promise)
     moments = _shrunk(z.T @ z, np.array(float(len(z))))

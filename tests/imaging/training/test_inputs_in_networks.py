@@ -132,7 +132,7 @@ def test_new_images_with_their_table(root, run, tmp_path, capsys):
     assert call(*again, "--table", root / "table.csv") == 0
     assert "far outside" not in capsys.readouterr().err
     for row in csv.DictReader((tmp_path / "new.csv").open()):
-        assert float(row["location"]) == pytest.approx(float(rows[row["id"]]["location_0"]), rel=1e-4)
+        assert float(row["location"]) == pytest.approx(float(rows[row["id"]]["location_target"]), rel=1e-4)
     ages = [
         float(row["age"]) for row in csv.DictReader((root / "table.csv").open()) if row["split"] == "train"
     ]
@@ -179,5 +179,5 @@ def test_the_exported_file_takes_them_as_the_table_says_them(root, run, tmp_path
         known = table[row["id"]]
         beside = np.array([[float(known["age"]), known["sex"] == "F", known["sex"] == "M"]], np.float32)
         found = session.run(["location", "aleatoric"], {"image": pixels, "inputs": beside})
-        assert float(found[0][0, 0]) == pytest.approx(float(row["location_0"]), rel=1e-4)
-        assert float(found[1][0, 0]) == pytest.approx(float(row["aleatoric_0"]), rel=1e-3)
+        assert float(found[0][0, 0]) == pytest.approx(float(row["location_target"]), rel=1e-4)
+        assert float(found[1][0, 0]) == pytest.approx(float(row["aleatoric_target"]), rel=1e-3)

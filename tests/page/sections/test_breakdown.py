@@ -6,7 +6,7 @@ from report_samples import make, subject_of
 
 import truesigma as ts
 from truesigma.evaluation.replicates import Resampling
-from truesigma.page.sections import breakdown
+from truesigma.page.sections import agreement, breakdown, scatter, worst
 
 
 def test_the_group_that_is_off_is_found():
@@ -53,10 +53,12 @@ def test_small_groups_are_not_judged():
 
 
 def test_each_output_on_its_own():
-    test = make(outputs=3)
+    test = make(outputs=3, names=("age", "height", "weight"))
     subject = subject_of(test)
     parts = breakdown.outputs(subject)
-    assert [part.name for part in parts] == ["output 0", "output 1", "output 2"]
+    assert [part.name for part in parts] == ["age", "height", "weight"]
+    assert all("height" in one.section(subject).html for one in (agreement, worst))
+    assert scatter.section(subject).settings["names"] == test.names
     p = subject.after.prediction
     for k, part in enumerate(parts):
         one = ts.Prediction(p.location[:, k], aleatoric=p.aleatoric[:, k], epistemic=p.epistemic[:, k])

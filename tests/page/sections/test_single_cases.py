@@ -27,7 +27,7 @@ def test_worst_cases():
     ratio = abs(test.target - p.location) / p.scale
     assert lists["surprise"][0]["ratio"] == pytest.approx(ratio.max())
     case, output = np.unravel_index(ratio.argmax(), ratio.shape)
-    assert (lists["surprise"][0]["case"], lists["surprise"][0]["output"]) == (f"t{case}", output)
+    assert (lists["surprise"][0]["case"], lists["surprise"][0]["output"]) == (f"t{case}", f"output {output}")
     sizes = [abs(row["error"]) for row in lists["error"]]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == pytest.approx(abs(test.target - p.location).max())

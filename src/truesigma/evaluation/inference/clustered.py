@@ -51,6 +51,7 @@ class View:
     code: Host  # (case,): its cluster
     law: Law
     unit: str = ""
+    names: tuple[str, ...] = ()  # of the outputs
 
     @property
     def clusters(self) -> int:
@@ -117,7 +118,9 @@ def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
     code = np.arange(size)
     if grouped and cases.cluster is not None:
         code = np.unique(cases.cluster, return_inverse=True)[1]
-    return View._counting(View(**vars(found), code=code, law=prediction.law, unit=cases.unit))
+    return View._counting(
+        View(**vars(found), code=code, law=prediction.law, unit=cases.unit, names=cases.names)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from ...core.arrays import Host
 from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
+from ...core.outputs import name_of
 from ..verdicts import HARDLY, NONE
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
@@ -49,6 +50,7 @@ class Asked:
     )
     output: int | None = None
     group: str | None = None
+    name: str = ""  # of the output
     inside: Host | None = None  # (case,): those of the group, among all that are asked about
 
 
@@ -256,7 +258,7 @@ def _shape(asked: Asked) -> Answer:
         return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
-        which = "" if size.max() <= 0 else f" of output {size.argmin()}"
+        which = "" if size.max() <= 0 else f" of {name_of(view.names, int(size.argmin()))}"
         return Answer(None, reason=f"every error{which} is 0")
     seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
     fitted = None

@@ -151,6 +151,7 @@ class DataSet:
         offset, factor: (output,).
         inputs: what the inputs of the splits are, if they have any.
         places: which outputs are coordinates, if any are.
+        names: of the outputs, such as the columns of a table; empty: they have none.
 
     >>> split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([[0.0], [1.0]]), ("a", "b"))
     >>> same = lambda images, target, generator: (images, target)
@@ -169,6 +170,7 @@ class DataSet:
     factor: Tensor
     inputs: Inputs = field(default_factory=Inputs)
     places: Places | None = None
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.splits:

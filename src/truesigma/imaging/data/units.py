@@ -22,6 +22,7 @@ class Units:
         unit: one for each output, such as ("months",).
         offset: (output,): for standardised targets their mean; an array, a tensor or a list.
         factor: (output,), above 0: their standard deviation.
+        names: of the outputs, if they have any.
 
     >>> months = Units(("months",), np.array([1.0]), np.array([227.0]))
     >>> made = months.prediction(Prediction([[0.5]], aleatoric=[[0.0001]], epistemic=[[0.0]]))
@@ -32,6 +33,7 @@ class Units:
     unit: tuple[str, ...]
     offset: Host
     factor: Host
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, str):
@@ -61,8 +63,10 @@ class Units:
 
     @property
     def text(self) -> str:
-        """The unit as written in files: one for all outputs, or a list."""
-        return self.unit[0] if len(set(self.unit)) == 1 else ", ".join(self.unit)
+        """The unit as written in files: one for all outputs, or a list: months (age), kg (weight)."""
+        if not self.mixed:
+            return self.unit[0]
+        return ", ".join(map("{} ({})".format, self.unit, self.names) if self.names else self.unit)
 
     @property
     def mixed(self) -> bool:
@@ -110,13 +114,14 @@ def far_from_zero(offset: Host, factor: Host) -> bool:
 
 def units_of(data: DataSet) -> Units:
     """The units of a data set's targets."""
-    return _units(data.unit, data.offset.tolist(), data.factor.tolist())
+    return _units(data.unit, data.offset.tolist(), data.factor.tolist(), data.names)
 
 
 def units_from(about: Mapping[str, Any]) -> Units:
     """The units in a run's recipe.json."""
-    return _units(about["data"]["unit"], about["data"]["offset"], about["data"]["factor"])
+    said = about["data"]
+    return _units(said["unit"], said["offset"], said["factor"], said.get("names", ()))
 
 
-def _units(unit: Any, offset: Any, factor: Any) -> Units:
-    return Units(tuple(unit), offset, factor)
+def _units(unit: Any, offset: Any, factor: Any, names: Any) -> Units:
+    return Units(tuple(unit), offset, factor, tuple(names))

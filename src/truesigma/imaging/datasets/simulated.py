@@ -32,6 +32,7 @@ SOURCE = "made by truesigma.imaging.datasets.simulated"
 LICENCE = "CC0"
 CITATION = ""
 UNIT = ("mm", "mm", "mm", "deg", "deg", "deg")
+NAMES = ("x", "y", "z", "turn_x", "turn_y", "turn_z")
 CHUNK = 250  # cases made at once: 30 MB
 
 
@@ -68,7 +69,7 @@ def load(
         for split, rows in zip(("train", "valid", "test"), index)
     }
     factor = torch.tensor(LARGEST, dtype=torch.float32)
-    return DataSet("simulated", splits, Normalise(), chain(), UNIT, torch.zeros(6), factor)
+    return DataSet("simulated", splits, Normalise(), chain(), UNIT, torch.zeros(6), factor, names=NAMES)
 
 
 def read(path: str) -> torch.Tensor:

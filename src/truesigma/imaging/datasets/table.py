@@ -190,7 +190,8 @@ def load(
     augment = leaving_planes(varied, len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
-    return DataSet(folder.resolve().name, parts, prepare, augment, units, offset, factor, known, places)
+    name = folder.resolve().name
+    return DataSet(name, parts, prepare, augment, units, offset, factor, known, places, tuple(columns))
 
 
 def read(

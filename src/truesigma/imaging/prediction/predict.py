@@ -104,6 +104,7 @@ def predict_split(
         group=chosen.apart,
         patient=None if chosen.patient is None else np.asarray(chosen.patient),
         unit=SCALED if scaled else units.text,
+        names=units.names,
         draws=value if isinstance(value, Draws) else None,
     )
 

@@ -13,7 +13,7 @@ from ...core.recalibration import Across
 from ...core.values import Draws, Prediction
 from ...evaluation.apply import interval_fields, refer_fields
 from ...evaluation.card import Card
-from ...files.fields import law_text, to_fields
+from ...files.fields import law_text, names_field, to_fields
 from ...files.store import check_suffix, write_fields
 from ..data.dataset import Split
 from ..data.units import SCALED, Units
@@ -83,7 +83,8 @@ def write_split(
     for label in ("group", "patient"):
         if getattr(split, label) is not None:
             labels[label] = np.asarray(getattr(split, label))
-    return write_fields({**to_fields(value), **labels, "unit": SCALED if scaled else units.text}, out)
+    labels["unit"] = SCALED if scaled else units.text
+    return write_fields({**to_fields(value), **labels, **names_field(units.names)}, out)
 
 
 def error_fields(error: MonteCarloError | None, units: Units | None) -> dict[str, Any]:
@@ -120,8 +121,8 @@ def write_predictions(
 ) -> None:
     """Write labels (id, group, patient, target), location, variances, scale and bounds, all in the target's unit.
 
-    A single output has plain columns (`location`), several have numbered ones (`location_0`). marks, error: as for
-    `write_split`; `recalibration` says which card was applied, or none, and `refer` which cases to refer.
+    A single output has plain columns (`location`), several have their names (`location_age`), or numbers. marks, error:
+    as for `write_split`; `recalibration` says which card was applied, or none, and `refer` which cases to refer.
     """
     found: dict[str, Any] = {
         **labels,
@@ -131,6 +132,7 @@ def write_predictions(
         "scale": prediction.scale,
         "law": law_text(prediction.law),
         "unit": units.text,
+        **names_field(units.names),
         **(marks or {}),
         **interval_fields(prediction, levels),
         **error_fields(error, units),

@@ -27,7 +27,7 @@ LIKE = {  # of recipe.json
     "network": (dict, type(None)), "parameters": int, "seed": int, "precision": str,
     "likelihood": ("gaussian", "laplace"),
     "recipe": {"network": dict, "train": {"draws": int}},
-    "data": {"name": str, "cases": dict, "unit": list, "offset": list, "factor": list},
+    "data": {"name": str, "cases": dict, "unit": list, "offset": list, "factor": list, "names?": list},
     "record": {
         "dataset?": str, "root?": str, "options?": {"image?": str, "spacing?": (str, float, int)},
         "prepare?": (dict, type(None)),
@@ -51,6 +51,7 @@ def describe(job: Job, record: Mapping[str, Any]) -> dict[str, Any]:
             "unit": list(data.unit),
             "offset": data.offset.tolist(),
             "factor": data.factor.tolist(),
+            **({"names": list(data.names)} if data.names else {}),
         },
         "seed": job.seed,
         "likelihood": job.likelihood,

@@ -140,7 +140,7 @@ function drawScatter(host, section, unit) {
     x: row.sigma, y: row.error, head: row.case,
     rows: [
       ...(row.group === undefined ? [] : [row.group]),
-      ...(row.output === undefined ? [] : [`output ${row.output}`]),
+      ...outputOf(row),
       `truth ${number(row.target)}, prediction ${number(row.location)}`,
       `error ${withUnit(number(row.error), unit)}, sigma ${withUnit(number(row.sigma), unit)}`,
     ],
@@ -204,10 +204,13 @@ function drawShift(host, section, unit) {
   }))));
 }
 
+/** What the output of a point of the scatter is called, if there are several. */
+const outputOf = (row) => (row.output === undefined ? [] : [data.sections.scatter.names[row.output] ?? `output ${row.output}`]);
+
 /** What a point of the scatter is called, and its numbers. */
 const pointRows = (row, unit) => [
   ...(row.group === undefined ? [] : [row.group]),
-  ...(row.output === undefined ? [] : [`output ${row.output}`]),
+  ...outputOf(row),
   `truth ${withUnit(number(row.target), unit)}, prediction ${withUnit(number(row.location), unit)}`,
   `difference ${withUnit(number(row.target - row.location), unit)}`,
 ];

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.outputs import name_of
 from ...core.ranking import columns_of
 from ...evaluation.inference.agreement import limits
 from ..blocks import Section, choice, columns, controls, figure, paragraph
@@ -35,7 +36,7 @@ def section(subject: Subject) -> Section | None:
     rows = table(subject)
     if not rows:
         return None
-    options = {str(row["output"]): f"output {row['output']}" for row in rows}
+    options = {str(row["output"]): name_of(subject.names, row["output"] or 0) for row in rows}
     whose = "" if subject.plan.by == "case" else f", counting that cases of a {subject.plan.by} err together"
     body = [
         paragraph(

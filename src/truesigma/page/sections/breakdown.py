@@ -11,7 +11,7 @@ from ...core.arrays import Host
 from ...core.cases import Cases
 from ...core.cells import labelled
 from ...core.law import Undefined
-from ...core.outputs import output_of
+from ...core.outputs import name_of, output_of
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
@@ -74,7 +74,7 @@ def outputs(subject: Subject) -> list[Subset]:
     parts = []
     for k in range(subject.outputs):
         pair = [output_of(cases, k) for cases in subject.pair.values()]
-        parts.append(_part(subject, "output", f"output {k}", pair, subject.plan))
+        parts.append(_part(subject, "output", name_of(subject.names, k), pair, subject.plan))
     return _judged(subject, parts)
 
 
@@ -111,7 +111,7 @@ def _judged(subject: Subject, parts: list[Subset]) -> list[Subset]:
     """Give each part its verdict, as the five questions found it."""
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in subject.answers:
-        for kind, name in (("group", row["group"]), ("output", f"output {row['output']}")):
+        for kind, name in (("group", row["group"]), ("output", row["name"])):
             if row["recalibration"] == subject.label and row[kind] is not None:
                 rows.setdefault((kind, str(name)), []).append(row)
     return [replace(part, verdict=_verdict(rows.get((part.kind, part.name), []))) for part in parts]

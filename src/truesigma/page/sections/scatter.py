@@ -53,5 +53,5 @@ def section(subject: Subject) -> Section | None:
         before_after("funnel", labels),
         figure("scatter", "Errors over predicted sigma"),
     ]
-    settings = {"bounds": bounds, "labels": labels}
+    settings = {"bounds": bounds, "labels": labels, "names": subject.names}
     return Section("scatter", "Error over sigma", body, "Errors", points, settings)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.outputs import name_of
 from ..blocks import Section, cell, columns, paragraph, table
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
@@ -39,7 +40,7 @@ def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
             if not inside[case, k]:
                 continue
             row: dict[str, Any] = {"list": kind, "case": subject.name_of(case)}
-            row |= {"group": subject.labels_of(case), "output": int(k)}
+            row |= {"group": subject.labels_of(case), "output": name_of(subject.names, int(k))}
             row |= {"target": target[case, k], "location": location[case, k], "error": error[case, k]}
             row |= {"low": low[case, k], "high": high[case, k], "sigma": sigma[case, k]}
             rows.append({**row, "ratio": abs(error[case, k]) / sigma[case, k]})
@@ -84,7 +85,7 @@ def _table(
             name.insert(0, element("span", {"class": "thumbnail none"}, "no image"))
         cells = [cell(join(name), head=True)]
         cells += [cell(row["group"])] if named else []
-        cells += [cell(str(row["output"]), number=True)] if many else []
+        cells += [cell(row["output"])] if many else []
         # Enough digits to distinguish truth and prediction, however far both are from 0.
         shown = {key: number(row[key], row["sigma"] / 10) for key in ("target", "location", "low", "high")}
         cells += [cell(shown[key], number=True, sort=row[key]) for key in ("target", "location")]
