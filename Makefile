@@ -6,18 +6,28 @@ else
 SCRIPTS := bin
 endif
 BIN := .venv/$(SCRIPTS)
+TRY := .venv-try/$(SCRIPTS)
 # Compiling all that is installed takes longer than installing it: modules are compiled, and kept, as they are imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo paper test test-slow test-numeric test-lowest check size docs site bench release-check clean
+.PHONY: setup try demo paper test test-slow test-numeric test-lowest check size docs site bench release-check clean
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
-	@echo 'Installing into .venv: some minutes and about 7 GB the first time.'
+	@echo 'Installing all extras, torch with its GPU libraries among them, and what the tests need into .venv:'
+	@echo 'some minutes and about 7 GB the first time. `make try` needs no torch and 400 MB.'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
+
+# The light half, in an environment of its own, on the tables in examples/: is sigma true, and for whom not?
+try:
+	@echo 'Installing the light half into .venv-try (numpy, scipy, pyarrow; no torch): a minute, about 400 MB.'
+	test -x $(TRY)/python || $(PYTHON) -m venv .venv-try
+	$(TRY)/python -m pip install --quiet --no-compile --editable .
+	$(TRY)/truesigma report --calibration examples/calibration.csv --test examples/test.csv -o try.html
+	@echo 'Open try.html; then try your own table: $(TRY)/truesigma report --help'
 
 demo: setup
 	$(BIN)/truesigma demo --out demo-output
@@ -74,4 +84,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .venv-lowest dist site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-try try.html dist site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

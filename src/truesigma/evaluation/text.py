@@ -93,7 +93,7 @@ def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, 
             lines.setdefault((place, row["metric"]), {})[label] = row
     body: list[tuple[str, ...]] = []
     best: set[tuple[int, int]] = set()
-    asked = [lines[key] for key in sorted(lines)]
+    asked = [lines[key] for key in sorted(lines) if not all(map(_unasked, lines[key].values()))]
     # What is asked for twice, as in `coverage,coverage:level=0.9`, is shown once.
     for i, cells in enumerate(cells for k, cells in enumerate(asked) if cells not in asked[:k]):
         shown = [cells.get(label) for label in labels]
@@ -190,6 +190,11 @@ def _metric_of(row: str) -> tuple[ModuleType | None, str]:
     name, _, error = row.rpartition("_")
     metric = plugins.known("metrics", name)
     return (metric, error) if metric is not None and plugins.said(metric, "BOTH_ERRORS") else (None, "")
+
+
+def _unasked(row: Mapping[str, Any]) -> bool:
+    """Whether a row came along with another, as `uce_draws` with `uce`, and has no value to show."""
+    return row["value"] is None and bool(_metric_of(row["metric"])[1])
 
 
 def _times(metric: ModuleType | None) -> int:
@@ -321,6 +326,6 @@ def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
     for row in evaluation.rows:
         if row["value"] is None and row["label"] not in evaluation.recalibrations:
             reasons.setdefault(row["label"], f"{row['label']} could not be fitted: {row['reason']}")
-        elif row["value"] is None:
+        elif row["value"] is None and not _unasked(row):
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
     return (*_factors(evaluation.recalibrations, evaluation.checkpoint), *reasons.values())
