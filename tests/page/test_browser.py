@@ -1,6 +1,8 @@
 """The page in a real browser: opened from disk, no error, no request, and no number that Python did not compute."""
 
+import base64
 import csv
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -209,6 +211,18 @@ def test_on_a_phone_nothing_is_cut_off(page, tmp_path, dark):
         assert (sum(int(c) for c in body[4:-1].split(",")) < 200) == dark
         phone.screenshot(tmp_path / "phone.png")
         assert (tmp_path / "phone.png").stat().st_size > 50_000
+
+
+def test_at_1280_pixels_the_navigation_is_whole(browser):
+    assert browser.run("const nav = document.querySelector('nav'); return nav.scrollWidth <= nav.clientWidth")
+    assert browser.run("return document.querySelector('nav a').getBoundingClientRect().left") >= 0
+
+
+def test_it_prints_on_four_pages(browser):
+    paper = base64.b64decode(
+        browser.command("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
+    )
+    assert 2 <= len(re.findall(rb"/Type\s*/Page[^s]", paper)) <= 4
 
 
 def test_ticks_in_per_cent_say_where_they_stand(browser):

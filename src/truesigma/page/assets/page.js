@@ -18,7 +18,8 @@ function paint(key) {
 for (const key of Object.keys(painters)) {
   const host = document.getElementById(`figure-${key}`);
   if (!host) continue;
-  let width = 0;
+  let width = host.clientWidth;
+  paint(key);
   new ResizeObserver(() => {
     if (host.clientWidth === width || !host.clientWidth) return;
     width = host.clientWidth;
