@@ -4,32 +4,33 @@ What is kept contains no image and no label: draws are stored as residuals (pred
 log-variances, in half precision, so that anyone can recompute every score in seconds without the data or a GPU.
 """
 
+import hashlib
 import json
 import platform
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from truesigma.core.law import LAWS
-from truesigma.core.values import Draws
-from truesigma.files.disk import fingerprint, write_atomically
-from truesigma.files.provenance import versions
-from truesigma.imaging.data.archive import save_arrays
-from truesigma.imaging.data.dataset import DataSet, Split, batches, resident
-from truesigma.imaging.data.source import Source
-from truesigma.imaging.network.randomness import NotRandom
-from truesigma.imaging.network.two_head import build
-from truesigma.imaging.recipe import TrainingRecipe, load_recipe
-from truesigma.imaging.sampling.draws import Precision, drawn, ensemble_draws, sampler_for
-from truesigma.imaging.training.folder import LAST, PACKAGES
-from truesigma.imaging.training.history import write_history
-from truesigma.imaging.training.loop import Trained, train
+from truesigma import Cases, Draws
+from truesigma.imaging import (
+    DataSet,
+    NotRandom,
+    Source,
+    Trained,
+    TrainingRecipe,
+    build,
+    load_recipe,
+    predict_split,
+    train,
+)
 
-from .plan import Planned
+from .plan import LAWS, Planned
+from .write import write_whole
 
 
 def run_experiment(
@@ -63,39 +64,22 @@ def run_experiment(
         The trained network with its history.
     """
     source = Source(plugin("datasets", experiment.data_set), str(root), experiment.options)
-    data = source.load()
-    recipe = load_recipe(experiment.recipe, **experiment.train)
-    begun = (Path(runs) / experiment.name / LAST).is_file()  # then it has weights of its own
+    data, recipe = source.load(), load_recipe(experiment.recipe, **experiment.train)
+    folder = Path(runs) / experiment.name
+    begun = (folder / "last.safetensors").is_file()  # then it has weights of its own
     net = build(
-        plugin("backbones", experiment.network),
-        data.channels,
-        data.outputs,
-        recipe,
-        weights=None if begun else experiment.weights or None,
-        seed=experiment.seed,
-        inputs=len(data.inputs),
-    )
+        plugin("backbones", experiment.network), data.channels, data.outputs, recipe, seed=experiment.seed,
+        weights=None if begun else experiment.weights or None, inputs=len(data.inputs),
+    )  # fmt: skip
     trained = train(
-        net,
-        data,
-        recipe,
-        seed=experiment.seed,
-        out=Path(runs) / experiment.name,
-        likelihood=experiment.likelihood,
-        device=device,
-        precision=precision,
-        time_limit=time_limit,
-        checkpoint_every=checkpoint_every,
-        quiet=quiet,
+        net, data, recipe, seed=experiment.seed, out=folder, likelihood=experiment.likelihood, device=device,
+        precision=precision, time_limit=time_limit, checkpoint_every=checkpoint_every, quiet=quiet,
         record=source.record(data),
-    )
+    )  # fmt: skip
     if experiment.shifts:
         data = Source(source.dataset, source.root, {**source.options, **experiment.shifts}).load()
-    checked = cast(Precision, precision)  # `train` has refused anything else
-    kept = dict(sample(trained.net, data, recipe, experiment, precision=checked, batch=batch))
-    write_results(
-        Path(results) / experiment.name, experiment, trained, data, kept, device=next(net.parameters()).device
-    )
+    kept = dict(sample(trained.net, data, recipe, experiment, precision=precision, batch=batch))
+    write_results(Path(results) / experiment.name, experiment, trained, data, kept, folder)
     return trained
 
 
@@ -106,49 +90,34 @@ def plugin(folder: str, name: str) -> str:
 
 
 def sample(
-    net: nn.Module,
-    data: DataSet,
-    recipe: TrainingRecipe,
-    experiment: Planned,
-    *,
-    precision: Precision,
-    batch: int,
+    net: nn.Module, data: DataSet, recipe: TrainingRecipe, experiment: Planned, *, precision: Any, batch: int
 ) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Residual draws and log-variances of every split but the training one: test repeated, the others once.
 
     `member` is the single pass without dropout, from which ensembles are joined.
     """
     law = LAWS[experiment.likelihood]
-    device = next(net.parameters()).device
-    # Masks of each image's own, as published. One sampler: the network is traced once for all splits and repeats.
-    sampler = sampler_for(net, recipe.draws, 0, law, precision, False, None, "independent")
-    for split_name in (name for name in data.splits if name != "train"):
-        split = resident(data.splits[split_name], device)
-        repeats = recipe.repeats if split_name == "test" else 1
-        single = ensemble_draws([net], _images(split, data, batch, device), law=law)
+
+    def drawn(nets: nn.Module | list[nn.Module], split: str, **options: Any) -> Draws:
+        found: Any = predict_split(nets, data, split, law=law, batch=batch, scaled=True, **options)
+        draws: Any = found.draws if isinstance(found, Cases) else found  # a shifted set may have no labels
+        return cast(Draws, draws)
+
+    for split in (name for name in data.splits if name != "train"):
+        repeats = recipe.repeats if split == "test" else 1
+        single = drawn([net], split)
+        # Masks of each image's own, as published.
+        options: dict[str, Any] = {"draws": recipe.draws, "precision": precision, "masks": "independent"}
+        seeds = range(1000 * experiment.seed, 1000 * experiment.seed + repeats)
         try:
-            sets = [
-                drawn(
-                    sampler.reseeded(1000 * experiment.seed + repeat),
-                    _images(split, data, batch, device),
-                    recipe.draws,
-                    law,
-                )
-                for repeat in range(repeats)
-            ]
+            sets = [drawn(net, split, seed=seed, **options) for seed in seeds]
         except NotRandom:  # a network without dropout, to be the member of an ensemble
             sets = [single] * repeats
-        target = split.target.cpu().numpy()
-        target = np.where(np.isnan(target), 0.0, target)  # a shifted set without labels keeps its predictions
+        target = np.nan_to_num(data.splits[split].target.cpu().numpy())  # without labels predictions are kept
         for name, draws in (("", sets), ("member.", [single])):
-            residual, log_variance = zip(*[_halves(d, target) for d in draws])
-            yield f"{name}{split_name}.residual", np.stack(residual)
-            yield f"{name}{split_name}.log_variance", np.stack(log_variance)
-
-
-def _images(split: Split, data: DataSet, batch: int, device: torch.device) -> Iterator[Tensor]:
-    for one in batches(split, batch, prepare=data.prepare, device=device):
-        yield one.images
+            residual, log_variance = zip(*[_halves(one, target) for one in draws])
+            yield f"{name}{split}.residual", np.stack(residual)
+            yield f"{name}{split}.log_variance", np.stack(log_variance)
 
 
 def _halves(draws: Draws, target: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -161,14 +130,15 @@ def write_results(
     trained: Trained,
     data: DataSet,
     kept: Mapping[str, np.ndarray[Any, Any]],
-    *,
-    device: torch.device,
+    run: Path,
 ) -> None:
-    """Write `draws.npz`, `history.csv` and, last, `run.json`: a folder without it is not finished."""
+    """Write `draws.npz`, `history.csv` (of the run's folder) and, last, `run.json`: without it nothing is finished."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)  # from an earlier call, which new draws would contradict
-    save_arrays(folder / "draws.npz", kept, compress=True)
-    write_history(folder / "history.csv", list(trained.history), trained.best_epoch)
+    arrays: dict[str, Any] = dict(kept)
+    np.savez_compressed(folder / "draws.npz", **arrays)
+    shutil.copyfile(run / "history.csv", folder / "history.csv")
+    device = next(trained.net.parameters()).device
     rates = {row["learning_rate"] for row in trained.history}
     annealed = trained.recipe.schedule == "cosine"
     described = {
@@ -189,12 +159,13 @@ def write_results(
         "plateaus": 0 if annealed else len(rates) - 1,
         "seconds": round(sum(row["seconds"] for row in trained.history), 1),
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "versions": versions(*PACKAGES),
+        "versions": json.loads((run / "recipe.json").read_text(encoding="utf-8"))["versions"],
     }
-    text = json.dumps(described, indent=1, allow_nan=False) + "\n"
-    write_atomically(folder / "run.json", lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(folder / "run.json", json.dumps(described, indent=1, allow_nan=False) + "\n")
 
 
 def _start(weights: str) -> dict[str, str] | None:
     """The file that training started from, by its name and SHA-256; None for random weights."""
-    return {"file": Path(weights).name, "sha256": fingerprint(Path(weights))} if weights else None
+    if not weights:
+        return None
+    return {"file": Path(weights).name, "sha256": hashlib.sha256(Path(weights).read_bytes()).hexdigest()}

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core.cases import Cases
-from truesigma.core.plugins import load
-from truesigma.core.values import Prediction
-from truesigma.evaluation.evaluate import evaluate
-from truesigma.files.npz import list_members, open_members, read_members
+from truesigma import Cases, Prediction, evaluate
+from truesigma.recalibrate import sigma
 
 from .paper import Paper
+from .runs import read_arrays
 
 FILE = "elsewhere/endovis.npz"
 DATA_SET, WHOSE = "endovis", "another group's"
@@ -45,32 +43,21 @@ def networks(paper: Paper) -> list[str]:
 
 def cases(paper: Paper, network: str, split: str) -> list[Cases]:
     """The cases of each repeat: residuals as locations, so that the target is 0; blocks of frames as groups."""
-    found = _arrays(paper)
-    residual, aleatoric, total = (
-        found[f"{network}.{split}.{kind}"].astype(np.float64)
-        for kind in ("residual", "sd_aleatoric", "sd_total")
-    )
+    arrays, kinds = _arrays(paper), ("residual", "sd_aleatoric", "sd_total")
+    residual, aleatoric, total = (arrays[f"{network}.{split}.{kind}"].astype(np.float64) for kind in kinds)
     blocks = np.arange(residual.shape[1]) // BLOCK
-    return [
-        Cases(
-            Prediction(r, aleatoric=a**2, epistemic=np.maximum(t**2 - a**2, 0.0)),
-            np.zeros_like(r),
-            group=blocks,
-        )
-        for r, a, t in zip(residual, aleatoric, total)
-    ]
+    found = []
+    for r, a, t in zip(residual, aleatoric, total):
+        prediction = Prediction(r, aleatoric=a**2, epistemic=np.maximum(t**2 - a**2, 0.0))
+        found.append(Cases(prediction, np.zeros_like(r), group=blocks))
+    return found
 
 
 def score(valid: Cases, test: list[Cases]) -> Scores:
     """The numbers of the first table, fitted on the calibration frames and averaged over the repeats."""
     parts = [("none", {}), ("sigma", {}), ("sigma", {"part": "aleatoric"})]
-    exact = evaluate(
-        valid,
-        test,
-        recalibrations=parts,
-        metrics=("mse", "uce", ("coverage", {"level": LEVEL})),
-        recipe="exact",
-    )
+    metrics = ("mse", "uce", ("coverage", {"level": LEVEL}))
+    exact = evaluate(valid, test, recalibrations=parts, metrics=metrics, recipe="exact")
     text = evaluate(valid, test, recalibrations=parts[:2], metrics=("uce",), recipe="paper")
     fits: list[Any] = [*exact.recalibrations.values(), on_draws(valid)]
 
@@ -88,15 +75,12 @@ def score(valid: Cases, test: list[Cases]) -> Scores:
 
 def on_draws(valid: Cases) -> Any:
     """Sigma scaling fitted on the error of single draws."""
-    return load("recalibrate", "sigma").fit(
-        valid.prediction, valid.target, error="draws", outputs="mean", group=valid.group
-    )
+    return sigma.fit(valid, error="draws", outputs="mean")
 
 
 def _arrays(paper: Paper) -> dict[str, Any]:
     path = paper.root / FILE
     if FILE not in paper.kept:
-        members = open_members(path, list_members(path)) if path.is_file() else {}
-        paper.kept[FILE] = read_members(path, list(members.values())) if members else {}
+        paper.kept[FILE] = read_arrays(path) if path.is_file() else {}
     kept: dict[str, Any] = paper.kept[FILE]
     return kept

@@ -7,10 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from truesigma.core.cases import Cases
-from truesigma.core.recalibration import Recalibration
-from truesigma.core.values import Prediction
-from truesigma.evaluation.evaluate import Evaluation, evaluate
+from truesigma import Cases, Evaluation, Prediction, Recalibration, evaluate
 
 from .plan import FILE, Ensemble, Experiments, Planned, read_plan
 from .published import Expected, read_expected
@@ -20,6 +17,7 @@ from .whole import SPLITS, Damaged
 PARTS = ("aleatoric", "total")
 RECALIBRATIONS = ("none", "aux", "sigma")
 FULL, SHORT = "full-length", "short"  # runs by how far they were trained, see `Run.full_length`
+PLAIN = ("gaussian", 0, "")  # likelihood, seed and variant of the networks of the paper's tables
 METRICS = ("mse", "mae", "uce", "nll", "crps", "coverage", "width", "ence")
 
 
@@ -52,6 +50,13 @@ class Paper:
                 warnings.warn(f"{problem}.", stacklevel=2)
         return self._runs[name]
 
+    def result(self, name: str) -> Run:
+        """The result of an experiment that has one."""
+        run = self.run(name)
+        if run is None:
+            raise ValueError(f"{name} has no results: {self.reason(self.about(name))}.")
+        return run
+
     def finished(self) -> Iterator[tuple[Planned, Run]]:
         """Every experiment of the plan that has a result, with it."""
         for one in self.plan.experiments:
@@ -67,12 +72,10 @@ class Paper:
         absent = absent or self.plan.why_left_out(planned.name)
         if isinstance(planned, Ensemble):
             missing = [name for name in planned.members if self.run(name) is None]
-            words = f"not yet run: {len(missing)} of {len(planned.members)} members are missing"
             if missing:
-                return absent or words
-            return (
-                None if set(SPLITS) <= set(self.splits(planned.name)) else "its members saw different cases"
-            )
+                return absent or f"not yet run: {len(missing)} of {len(planned.members)} members are missing"
+            alike = set(SPLITS) <= set(self.splits(planned.name))
+            return None if alike else "its members saw different cases"
         if self.run(planned.name) is not None:
             return None
         return self._damaged.get(planned.name) or absent or f"not yet run: step {planned.step} of {FILE}"
@@ -108,26 +111,18 @@ class Paper:
 
     def networks(self, data_set: str | None = None) -> list[str]:
         """Names of the single networks of the paper's tables that have been run: Gaussian, first seed."""
-        return [
-            one.name
-            for one in self.plan.experiments
-            if one.data_set in (self.plan.of_paper if data_set is None else (data_set,))
-            and (one.likelihood, one.seed, one.variant) == ("gaussian", 0, "")
-            and self.run(one.name) is not None
-        ]
+        sets = self.plan.of_paper if data_set is None else (data_set,)
+        plain = (one for one in self.plan.experiments if (one.likelihood, one.seed, one.variant) == PLAIN)
+        return [one.name for one in plain if one.data_set in sets and self.run(one.name) is not None]
 
     def judged(self, data_set: str | None = None) -> list[str]:
         """The networks of this regime: those that came to their end, or the others with the variants called short."""
         found = self.networks(data_set)
         if self.regime == SHORT:
             sets = self.plan.of_paper if data_set is None else (data_set,)
-            found += [
-                one.name
-                for one in self.plan.experiments
-                if one.data_set in sets and one.variant == SHORT and self.run(one.name) is not None
-            ]
-        runs = {name: self.run(name) for name in found}
-        return [n for n, run in runs.items() if run is not None and run.full_length == (self.regime == FULL)]
+            short = (one for one, _ in self.finished() if one.variant == SHORT)
+            found += [one.name for one in short if one.data_set in sets]
+        return [name for name in found if self.result(name).full_length == (self.regime == FULL)]
 
     def in_regime(self, name: str) -> str:
         """The run of this network that belongs to this regime: itself or its variant called short; else as named."""
@@ -143,10 +138,7 @@ class Paper:
         planned = self.about(name)
         if isinstance(planned, Ensemble):
             return [join(self.members(planned), split)]
-        run = self.run(name)
-        if run is None:
-            raise ValueError(f"{name} has no results: {self.reason(planned)}.")
-        return run.cases(split)
+        return self.result(name).cases(split)
 
     def splits(self, name: str) -> list[str]:
         """The splits that an experiment, or every member of an ensemble with as many cases, was sampled on."""
@@ -163,10 +155,9 @@ class Paper:
             if isinstance(self.about(name), Ensemble):
                 choices = [(r, {"part": "total"}) for r in self.recalibrations]
             valid, test = self.cases(name, "valid")[0], self.cases(name, "test")
+            chosen: dict[str, Any] = {"recalibrations": choices, "metrics": METRICS, "recipe": recipe}
             try:
-                self._scored[key] = evaluate(
-                    valid, test, recalibrations=choices, metrics=METRICS, recipe=recipe
-                )
+                self._scored[key] = evaluate(valid, test, **chosen)
             except ValueError as problem:
                 raise ValueError(f"{name}: {problem}") from problem
         return self._scored[key]

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from truesigma.files.toml import make, read_toml
+from truesigma import Laplace, Law, Normal
+
+from .described import make, read_toml
 
 FILE = "experiments.toml"
+LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}  # of the likelihoods
 
 
 @dataclass(frozen=True)
@@ -93,19 +97,11 @@ class Experiments:
 
     def match(self, data_set: str, network: str, likelihood: str = "gaussian") -> Planned | Ensemble | None:
         """The first experiment, or the ensemble, of a row of the tables; None where none is planned."""
-        for one in self.experiments:
-            if (one.data_set, one.network, one.likelihood, one.seed, one.variant) == (
-                data_set,
-                network,
-                likelihood,
-                0,
-                "",
-            ):
-                return one
-        for joined in self.ensembles:
-            if (joined.data_set, joined.network) == (data_set, network) and likelihood == "gaussian":
-                return joined
-        return None
+        row = (data_set, network, likelihood)
+        plain = (one for one in self.experiments if not one.seed and not one.variant)
+        single = (one for one in plain if (one.data_set, one.network, one.likelihood) == row)
+        joined = (one for one in self.ensembles if (one.data_set, one.network, "gaussian") == row)
+        return next(chain[Planned | Ensemble](single, joined), None)
 
     def seeds(self, one: Planned) -> tuple[Planned, ...]:
         """The experiments that differ from this one by the seed alone, and itself, in the order of their seeds."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truesigma.files.toml import make, read_toml
-
+from .described import make, read_toml
 from .paper import Paper
-from .plan import FILE, Ensemble, Planned
+from .plan import FILE
 
 FIELDS = (
     "data_set", "network", "likelihood", "recipe", "part", "recalibration", "metric",
@@ -73,12 +72,8 @@ def rows(paper: Paper, table: Table) -> list[Row]:
     named = {*table.data_sets, *table.networks, table.ensemble}
     if unknown := sorted(named - {*paper.plan.data_sets, *paper.plan.networks}):
         raise ValueError(f"tables/{table.name}.toml names {', '.join(unknown)}; {FILE} does not.")
-    return [
-        row
-        for recipe in table.recipes
-        for one in lines(paper, table)
-        for row in _line(paper, table, one, recipe)
-    ]
+    wanted = [(recipe, one) for recipe in table.recipes for one in lines(paper, table)]
+    return [row for recipe, one in wanted for row in _line(paper, table, one, recipe)]
 
 
 def lines(paper: Paper, table: Table) -> list[tuple[str, str, str]]:
@@ -87,9 +82,8 @@ def lines(paper: Paper, table: Table) -> list[tuple[str, str, str]]:
     for data_set in table.data_sets:
         found += [(data_set, network, "gaussian") for network in table.networks]
         found.append((data_set, table.ensemble, "gaussian"))
-        planned = {
-            e.network for e in paper.plan.experiments if (e.data_set, e.likelihood) == (data_set, "laplace")
-        }
+        laplace = [one for one in paper.plan.experiments if one.likelihood == "laplace"]
+        planned = {one.network for one in laplace if one.data_set == data_set}
         found += [(data_set, network, "laplace") for network in table.networks if network in planned]
     return found
 
@@ -127,22 +121,19 @@ def _line(paper: Paper, table: Table, line: tuple[str, str, str], recipe: str) -
         if reason is not None or planned is None:
             yield Row(*head, None, None, published, log, reason)
         else:
-            yield Row(*head, *_value(paper, planned, head[3:], published, log))
+            value, sd, why, error = _value(paper, planned.name, *head[3:])
+            yield Row(*head, value, sd, published, log, why, error)
 
 
 def _value(
-    paper: Paper,
-    planned: Planned | Ensemble,
-    head: tuple[str, ...],
-    published: float | None,
-    log: float | None,
-) -> tuple[float | None, float | None, float | None, float | None, str | None, float | None]:
-    recipe, part, recalibration, metric = head
+    paper: Paper, name: str, recipe: str, part: str, recalibration: str, metric: str
+) -> tuple[float | None, float | None, str | None, float | None]:
+    """Value, deviation over the repeats, why there is none, and the standard error of a factor."""
     if metric == "factor":
-        fitted: Any = paper.fitted(planned.name, recipe, "sigma", part)
-        return fitted.factor, None, published, log, None, fitted.standard_error
-    row = paper.score(planned.name, recipe, recalibration, metric, part=part)
-    return row["value"], row["sd"], published, log, row["reason"], None
+        fitted: Any = paper.fitted(name, recipe, "sigma", part)
+        return fitted.factor, None, None, fitted.standard_error
+    row = paper.score(name, recipe, recalibration, metric, part=part)
+    return row["value"], row["sd"], row["reason"], None
 
 
 def agrees(row: Row, table: Table) -> bool | None:

@@ -4,7 +4,11 @@ Residuals are prediction minus target, so the target is 0 and no label is needed
 and the variances alone is the same.
 """
 
+import csv
+import json
 import math
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core.arrays import Host
-from truesigma.core.cases import Cases
-from truesigma.core.decompose import decompose
-from truesigma.core.law import LAWS
-from truesigma.core.values import Draws
-from truesigma.files.disk import BadFile, read_json
-from truesigma.files.npz import list_members, open_members, read_members
-from truesigma.files.tables import read_table
+from truesigma import Cases, Draws, decompose
+from truesigma.core import Host
 
-from .plan import Planned
+from .plan import LAWS, Planned
 from .whole import Damaged, check_about, check_draws, check_history, check_planned
 
 PATIENCE = 20  # epochs, of the paper's schedule
@@ -42,11 +40,7 @@ class Run:
         path = self.folder / "draws.npz"
         if not path.is_file():
             raise Damaged("draws.npz is missing")
-        try:
-            members = open_members(path, list_members(path))
-            return read_members(path, list(members.values()))
-        except ValueError as problem:
-            raise Damaged(str(problem).replace(f"{self.folder}/", "").rstrip(".")) from None
+        return read_arrays(path)
 
     @property
     def splits(self) -> list[str]:
@@ -80,16 +74,34 @@ class Run:
     @cached_property
     def history(self) -> list[dict[str, float | None]]:
         """One row per epoch, as training wrote it."""
-        if not (self.folder / "history.csv").is_file():
+        path = self.folder / "history.csv"
+        if not path.is_file():
             raise Damaged("history.csv is missing")
         try:
-            rows = read_table(self.folder / "history.csv", exact=True)[1]
+            rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines(), restval="cut"))
             return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
-        except (OSError, ValueError) as problem:
-            words = str(problem).replace(
-                f"{self.folder / 'history.csv'}: ", ""
-            )  # they are written into the pages
-            raise Damaged(f"history.csv cannot be read ({words})") from None
+        except (ValueError, TypeError):
+            raise Damaged("history.csv cannot be read: is it cut short?") from None
+
+    @property
+    def schedule(self) -> Mapping[str, Any]:
+        """The choices it was trained by."""
+        chosen: Mapping[str, Any] = self.about["recipe"].get("train", {})
+        return chosen
+
+    @property
+    def best(self) -> int:
+        """The kept epoch, from 1."""
+        return int(self.about["best_epoch"])
+
+    def kept(self, column: str) -> float:
+        """A column of the history at the kept epoch."""
+        return float(self.column(column)[self.best - 1])
+
+    @property
+    def overfitted(self) -> float:
+        """Test over training error at the kept epoch."""
+        return self.kept("test_mse") / self.kept("train_mse")
 
     @property
     def validated_with_dropout(self) -> bool:
@@ -99,13 +111,12 @@ class Run:
     @property
     def annealed(self) -> bool:
         """Whether the rate followed a cosine, so that no reduction of it says anything."""
-        return bool(self.about["recipe"].get("train", {}).get("schedule") == "cosine")
+        return bool(self.schedule.get("schedule") == "cosine")
 
     @property
     def ended(self) -> bool:
         """Whether the run stopped by itself, at a plateau of the lowest rate."""
-        schedule = self.about["recipe"].get("train", {})
-        whole = self.about["epochs"] >= schedule.get("epochs", math.inf)
+        whole = self.about["epochs"] >= self.schedule.get("epochs", math.inf)
         return bool(self.about.get("finished", False)) and not self.annealed and not whole
 
     @property
@@ -115,19 +126,17 @@ class Run:
         The rate was reduced at least twice and the best epoch lies 20 or more back, or a plateau at the lowest rate
         ended the run.
         """
-        patience = self.about["recipe"].get("train", {}).get("patience", PATIENCE)
-        if self.annealed or patience < PATIENCE:
+        if self.annealed or self.schedule.get("patience", PATIENCE) < PATIENCE:
             return False
-        behind = self.about["epochs"] - self.about["best_epoch"]
+        behind = self.about["epochs"] - self.best
         return self.ended or (self.about["plateaus"] >= 2 and behind >= PATIENCE)
 
     @property
     def kept_by(self) -> str:
         """What plateau and kept epoch looked at, in a word."""
-        schedule = self.about["recipe"].get("train", {})
-        if not schedule.get("smoothing", 0):
+        if not self.schedule.get("smoothing", 0):
             return "raw"
-        return "mean, two draws" if schedule.get("keep") == "valid_mse_two_draws" else "mean"
+        return "mean, two draws" if self.schedule.get("keep") == "valid_mse_two_draws" else "mean"
 
     @property
     def misled(self) -> bool:
@@ -136,8 +145,7 @@ class Run:
         The plateau has looked at the same numbers, so that such a run ended by chance. Later runs look at an error that
         is never below 0.
         """
-        kept_by = self.about["recipe"].get("train", {}).get("keep", "valid_mse")
-        return kept_by == "valid_mse" and bool(self.column(kept_by)[int(self.about["best_epoch"]) - 1] < 0)
+        return self.schedule.get("keep", "valid_mse") == "valid_mse" and self.kept("valid_mse") < 0
 
     @property
     def regime(self) -> str:
@@ -145,20 +153,12 @@ class Run:
         epochs = f"{self.about['epochs']} epochs"
         if self.full_length:
             return f"full-length, {epochs}" + (", kept by an estimate below 0" if self.misled else "")
-        how = (
-            " on a cosine"
-            if self.annealed
-            else ""
-            if self.about.get("finished", True)
-            else ", cut by its time limit"
-        )
-        return f"short, {epochs}{how}"
+        cut = "" if self.about.get("finished", True) else ", cut by its time limit"
+        return f"short, {epochs}{' on a cosine' if self.annealed else cut}"
 
     def column(self, name: str) -> Host:
         """One column of the history; NaN where an epoch has no value."""
-        return np.array(
-            [np.nan if row[name] is None else row[name] for row in self.history], dtype=np.float64
-        )
+        return np.array([row[name] for row in self.history], dtype=np.float64)
 
     def gap(self, variance: str) -> float:
         """How far a column of variances lies from the test error: median over the epochs of |log ratio|."""
@@ -181,22 +181,28 @@ def find_run(results: Path, name: str, planned: Planned | None = None) -> Run | 
     if not (folder / "run.json").is_file():
         return None
     try:
-        about = read_json(folder / "run.json")
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         check_about(about)
         run = Run(name, folder, about)
         check_history(run.history, about)
         check_draws(run.arrays, run.splits, about)
         if planned is not None:
             check_planned(about, planned)
-    except BadFile:
-        raise Damaged(_said(name, "run.json is empty, cut short or no JSON")) from None
-    except Damaged as problem:
-        raise Damaged(_said(name, str(problem))) from None
+    except ValueError as problem:
+        words = str(problem) if isinstance(problem, Damaged) else "run.json is empty, cut short or no JSON"
+        said = f"results/{name} is not a whole result: {words}; run it again, or delete the folder"
+        raise Damaged(said) from None
     return run
 
 
-def _said(name: str, problem: str) -> str:
-    return f"results/{name} is not a whole result: {problem}; run it again, or delete the folder"
+def read_arrays(path: Path) -> dict[str, Host]:
+    """The arrays of an npz file by name."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        what = "is cut short or damaged" if path.stat().st_size else "is empty"
+        raise Damaged(f"{path.name} {what}") from None
 
 
 def join(members: Sequence[Run], split: str) -> Cases:

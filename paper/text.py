@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from truesigma.core.checks import per_cent
-
 from .paper import Paper
 from .published import Number
 from .rows import Row, Table, agrees, keys, lines
@@ -64,7 +62,11 @@ def percent(share: float, digits: int = 1) -> str:
     >>> percent(0.985)
     '98.5 %'
     """
-    return f"{per_cent(share, digits)} %"
+    text = f"{100 * share:.{digits}f}"
+    if 0 < share < 1 and not 0 < float(text) < 100:  # neither none nor all: that must show
+        power = f"{100 * min(share, 1 - share):.0e}".partition("e")[2]
+        text = f"{100 * share:.{-int(power)}f}"
+    return f"{text} %"
 
 
 def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -130,9 +132,8 @@ def _network(
     known = [paper.expected.of((line[0], line[1], *key)) for key in columns]
     if line[2] == "gaussian":
         found.append(["paper", *[_printed(pair[0]) for pair in known]])
-        found.append(
-            ["published log", *[number(p[1].value if p[1] else None, k[2]) for k, p in zip(columns, known)]]
-        )
+        logs = [number(log.value if log else None, key[2]) for key, (_, log) in zip(columns, known)]
+        found.append(["published log", *logs])
     main, *others = table.recipes
     ours = [mine.get((main, *key)) for key in columns]
     if all(row.value is None for row in mine.values()):

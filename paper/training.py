@@ -58,10 +58,8 @@ def run_planned(
     reason = paper.plan.absent.get(planned.data_set)
     root = locate(data, planned.data_set)
     if not root.exists():
-        raise ValueError(
-            f"there is no {root}; {name} needs the data set {planned.data_set}"
-            + (f" ({reason})." if reason else ".")
-        )
+        why = f" ({reason})." if reason else "."
+        raise ValueError(f"there is no {root}; {name} needs the data set {planned.data_set}{why}")
     import torch
 
     from .experiment import run_experiment
@@ -69,16 +67,11 @@ def run_planned(
     if precision == "auto":
         precision = "bf16" if torch.cuda.is_available() and device != "cpu" else "fp32"
     train = {**planned.train, **({} if epochs is None else {"epochs": epochs})}
-    return run_experiment(
-        replace(planned, train=train, shifts=_shifts(planned, data, other), weights=_weights(planned, data)),
-        root,
-        runs,
-        paper.root / "results",
-        device=device,
-        precision=precision,
-        time_limit=seconds,
-        quiet=quiet,
+    chosen = replace(
+        planned, train=train, shifts=_shifts(planned, data, other), weights=_weights(planned, data)
     )
+    how: dict[str, Any] = {"device": device, "precision": precision, "time_limit": seconds, "quiet": quiet}
+    return run_experiment(chosen, root, runs, paper.root / "results", **how)
 
 
 def _weights(planned: Planned, data: str | Path) -> str:

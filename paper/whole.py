@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core.arrays import Host
-from truesigma.core.law import LAWS
+from truesigma.core import Host
 
-from .plan import Planned
+from .plan import LAWS, Planned
 
 # What run.json must say, and what it may.
 NEEDED: dict[str, type] = {
@@ -99,14 +98,12 @@ def _check_pair(arrays: Mapping[str, Host], key: str, shape: tuple[int, ...]) ->
 def check_planned(about: Mapping[str, Any], planned: Planned) -> None:
     """The result is of the planned network: its length of training may be another, what it is may not."""
     chosen = about["recipe"].get("network", {})
-    stated = {
-        key: (about[key], getattr(planned, key)) for key in ("data_set", "network", "likelihood", "seed")
-    }
+    names = ("data_set", "network", "likelihood", "seed")
+    stated = {key: (about[key], getattr(planned, key)) for key in names}
     started = (about.get("weights") or {}).get("file", "")
     stated["weights"] = (started or "random", planned.weights or "random")
     stated |= {key: (chosen[key], value) for key, value in planned.train.items() if key in chosen}
-    other = [
-        f"{key} is {found}, planned {wanted}" for key, (found, wanted) in stated.items() if found != wanted
-    ]
-    if other:
+    if other := [
+        f"{key} is {one}, planned {wanted}" for key, (one, wanted) in stated.items() if one != wanted
+    ]:
         raise Damaged(f"it is of another experiment: {', '.join(other)}")

@@ -1,13 +1,12 @@
 """Write what the folder shows: figures, scores beside the draws, RESULTS.md and DEVIATIONS.md."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from truesigma.diagrams._style import save
-from truesigma.files.disk import write_atomically, write_json
+from truesigma.diagrams import save
 
 from .claims import judge, read_claims
 from .drawing import Figure, NotRun, draw_figure, lacking, number, read_figures
@@ -20,16 +19,8 @@ from .text import grid
 
 RECIPES = ("paper", "exact")
 # What tells numbers of a figure apart.
-TELLS = (
-    "level",
-    "split",
-    "epoch",
-    "hidden",
-    "cases",
-    "truth",
-    "epistemic",
-    "draws",
-)
+TELLS = ("level", "split", "epoch", "hidden", "cases", "truth", "epistemic", "draws")
+NAMES = ("run", "recipe", "part", "recalibration", "metric")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +59,12 @@ def _without(paper: Paper, figure: Figure, reasons: Mapping[str, str]) -> tuple[
 
 
 def _numbers(found: tuple[dict[str, Any], ...]) -> str:
-    tells = [key for key in TELLS if any(key in row for row in found)]
-    named = [
-        key
-        for key in ("run", "recipe", "part", "recalibration", "metric")
-        if any(row.get(key) for row in found)
-    ]
-    shown = [*named, *tells]
-    body = [
-        [
-            *("" if row.get(key) is None else str(row[key]) for key in shown),
-            "" if row["value"] is None else f"{row['value']:.4g}",
-        ]
-        for row in found
-    ]
+    shown = [key for key in NAMES if any(row.get(key) for row in found)]
+    shown += [key for key in TELLS if any(key in row for row in found)]
+    body = []
+    for row in found:
+        cells = ["" if row.get(key) is None else str(row[key]) for key in shown]
+        body.append([*cells, "" if row["value"] is None else f"{row['value']:.4g}"])
     return grid([*shown, "value"], body)
 
 
@@ -94,16 +77,9 @@ def status_rows(paper: Paper) -> list[dict[str, Any]]:
         kept = {key: about.get(key) for key in ("epochs", "best_epoch", "finished", "plateaus", "seconds")}
         if run is not None and run.annealed:
             kept["plateaus"] = None
-        found.append(
-            {
-                "run": one.name,
-                "data_set": one.data_set,
-                "network": one.network,
-                "likelihood": one.likelihood if isinstance(one, Planned) else "gaussian",
-                **kept,
-                "reason": paper.reason(one),
-            }
-        )
+        what = {"run": one.name, "data_set": one.data_set, "network": one.network}
+        what["likelihood"] = one.likelihood if isinstance(one, Planned) else "gaussian"
+        found.append({**what, **kept, "reason": paper.reason(one)})
     return found
 
 
@@ -121,8 +97,11 @@ def _plain(paper: Paper, name: str, recipe: str) -> dict[str, Any]:
     return scores
 
 
-def _fill(path: Path, *, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def write_whole(path: Path, text: str) -> None:
+    """Write a text as a file that is there whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def write_all(paper: Paper, say: Callable[[str], None]) -> dict[str, Any]:
@@ -133,19 +112,17 @@ def write_all(paper: Paper, say: Callable[[str], None]) -> dict[str, Any]:
         for old in () if made.files else (paper.root / "figures").glob(f"{figure.stem}.*"):
             old.unlink()  # drawn from results that are no longer there
     for path, scores in score_files(paper).items():
-        write_json(scores, path)
+        write_whole(path, json.dumps(scores, indent=1, allow_nan=False) + "\n")
     for name, text in (("RESULTS.md", results_text(paper)), ("DEVIATIONS.md", deviations_text(paper))):
-        write_atomically(paper.root / name, partial(_fill, text=text))
-    listed = [
-        row.plain() for name in ("table1", "table2") for row in rows(paper, read_table(paper.root, name))
-    ]
+        write_whole(paper.root / name, text)
+    tables = [rows(paper, read_table(paper.root, name)) for name in ("table1", "table2")]
     judged = [(claim, judge(paper, claim)) for claim in read_claims(paper)]
     verdicts = [
         {"says": c.says, "where": c.where, "verdict": v.word, "evidence": v.evidence} for c, v in judged
     ]
     text = grid(["claim", "verdict"], [[c.says, v.word] for c, v in judged])
     return {
-        "rows": listed,
+        "rows": [row.plain() for table in tables for row in table],
         "claims": verdicts,
         "text": f"{text}\n\nWritten: {paper.root / 'RESULTS.md'}, DEVIATIONS.md, figures/",
     }

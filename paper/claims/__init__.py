@@ -7,8 +7,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from truesigma.files.toml import make, read_toml
-
+from ..described import make, read_toml
 from ..paper import Paper
 from .verdict import Verdict
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core.plugins import load
-from truesigma.core.values import Prediction
+from truesigma import Prediction
+from truesigma.recalibrate import sigma as sigma_scaling
 
 from ..drawing import title
 from ..paper import FULL, Paper
@@ -47,9 +47,8 @@ def recalibration_helps(paper: Paper) -> Verdict:
         for recipe in ("paper", "exact"):
             none, aux, sigma = (_uce(paper, name, recipe, r) for r in ("none", "aux", "sigma"))
             good += [aux < 0.9 * none, sigma < 0.9 * none]
-            texts.append(
-                f"{recipe} {number(none, 'uce')} → aux {number(aux, 'uce')}, σ {number(sigma, 'uce')}"
-            )
+            before, by_aux, by_sigma = (number(value, "uce") for value in (none, aux, sigma))
+            texts.append(f"{recipe} {before} → aux {by_aux}, σ {by_sigma}")
         found[name], said[name] = all(good), " and ".join(texts)
     return over_all(found, "UCE x 100: " + each(paper, said))
 
@@ -58,24 +57,22 @@ def calibrated_stays(paper: Paper) -> Verdict:
     """If s is within 15 % of 1, sigma scaling raises the UCE by at most a tenth; a perfect model gives s = 1."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=4000)
-    known = load("recalibrate", "sigma").fit(Prediction(0 * y, aleatoric=0 * y + 1, epistemic=0 * y), y)
+    known: Any = sigma_scaling.fit(Prediction(0 * y, aleatoric=0 * y + 1, epistemic=0 * y), y)
     perfect = abs(known.factor - 1) < 2 * known.standard_error
     near = {}
     for name in paper.judged() + [e.name for e in paper.plan.ensembles if paper.has(e.name)]:
         fit: Any = paper.fitted(name, "exact", "sigma")
         if 1 / NEAR < fit.factor < NEAR:
             near[name] = (fit.factor, _uce(paper, name, "exact", "none"), _uce(paper, name, "exact", "sigma"))
+    uce = "UCE x 100"
     said = {
-        name: f"s = {s:.2f}, UCE x 100 {number(a, 'uce')} → {number(b, 'uce')}"
+        name: f"s = {s:.2f}, {uce} {number(a, 'uce')} → {number(b, 'uce')}"
         for name, (s, a, b) in near.items()
     }
     text = f"4000 targets drawn from the model itself: s = {known.factor:.3f} ± {known.standard_error:.3f}. "
-    if not near:
-        return Verdict(
-            HOLDS if perfect else FAILS, text + f"No network here has s between {1 / NEAR:.2f} and {NEAR}."
-        )
     kept = all(b <= 1.1 * a for _, a, b in near.values())
-    return Verdict(HOLDS if perfect and kept else PART if perfect else FAILS, text + each(paper, said))
+    shown = each(paper, said) if near else f"No network here has s between {1 / NEAR:.2f} and {NEAR}."
+    return Verdict(HOLDS if perfect and kept else PART if perfect else FAILS, text + shown)
 
 
 def epistemic_helps_small(paper: Paper) -> Verdict:
@@ -89,26 +86,27 @@ def epistemic_helps_small(paper: Paper) -> Verdict:
         names = paper.judged(data_set)
         if not names:
             continue
-        nll = [[_score(paper, n, "exact", "sigma", "nll", p) for n in names] for p in ("aleatoric", "total")]
-        uce = [
-            [_uce(paper, n, "paper", r, p) for n in names]
-            for p in ("aleatoric", "total")
-            for r in ("none", "sigma")
-        ]
-        gains[data_set] = mean(nll[0]) - mean(nll[1])
-        run = paper.run(names[0])
-        cases = run.about["cases"]["train"] if run else 0
+        alone, whole = (
+            mean([_score(paper, n, "exact", "sigma", "nll", part) for n in names])
+            for part in ("aleatoric", "total")
+        )
+        raw, scaled = (
+            " and ".join(
+                number(mean([_uce(paper, n, "paper", kind, part) for n in names]), "uce")
+                for part in ("aleatoric", "total")
+            )
+            for kind in ("none", "sigma")
+        )
+        gains[data_set] = alone - whole
+        cases = paper.result(names[0]).about["cases"]["train"]
         texts.append(
             f"{paper.plan.data_sets[data_set]} ({cases} training cases, networks: {len(names)}): NLL after σ scaling "
-            f"{mean(nll[0]):.3f} aleatoric, {mean(nll[1]):.3f} total nats; UCE x 100 (paper) none "
-            f"{number(mean(uce[0]), 'uce')} and {number(mean(uce[2]), 'uce')}, σ {number(mean(uce[1]), 'uce')} and "
-            f"{number(mean(uce[3]), 'uce')}"
+            f"{alone:.3f} aleatoric, {whole:.3f} total nats; UCE x 100 (paper) none {raw}, σ {scaled}"
         )
     text = "; ".join(texts) + "."
     if "breastpathq" not in gains or len(gains) < 2:
-        return Verdict(
-            OPEN, "BreastPathQ, the small set, has not been run. " + text if texts else "nothing has been run"
-        )
+        missing = "BreastPathQ, the small set, has not been run. "
+        return Verdict(OPEN, missing + text if texts else "nothing has been run")
     small = gains["breastpathq"]
     word = HOLDS if small > 0 and small == max(gains.values()) else PART if small > 0 else FAILS
     return Verdict(word, text)
@@ -134,28 +132,22 @@ def aux_overfits(paper: Paper) -> Verdict:
         )
     worse, fine = all(d > 0.005 for d in small), mean(large) < mean(small) / 2
     word = HOLDS if worse and fine else PART if mean(small) > 0.005 else FAILS
-    return Verdict(
-        word,
-        f"Test NLL of aux minus that of σ scaling, fitted on {SIZES[0]} cases (median of {SEEDS} subsets) and on all. "
-        + "; ".join(texts)
-        + ".",
-    )
+    how = f"fitted on {SIZES[0]} cases (median of {SEEDS} subsets) and on all"
+    return Verdict(word, f"Test NLL of aux minus that of σ scaling, {how}. {'; '.join(texts)}.")
 
 
 def sigma_beats_aux_small(paper: Paper) -> Verdict:
     """On BreastPathQ sigma scaling has the lower UCE; the other sets are shown for comparison."""
     names = paper.judged("breastpathq")
     rest = [name for name in paper.judged() if name not in names]
+    both = {name: [_uce(paper, name, "paper", kind) for kind in ("aux", "sigma")] for name in names + rest}
     said = {
-        name: f"aux {number(_uce(paper, name, 'paper', 'aux'), 'uce')}, "
-        f"σ {number(_uce(paper, name, 'paper', 'sigma'), 'uce')}"
-        for name in names + rest
+        name: f"aux {number(aux, 'uce')}, σ {number(sigma, 'uce')}" for name, (aux, sigma) in both.items()
     }
     text = "UCE x 100 (paper): " + each(paper, said) if said else "nothing has been run"
     if not names:
         return Verdict(OPEN, "BreastPathQ has not been run. " + text)
-    wins = {n: _uce(paper, n, "paper", "sigma") < _uce(paper, n, "paper", "aux") for n in names}
-    return over_all(wins, text)
+    return over_all({name: both[name][1] < both[name][0] for name in names}, text)
 
 
 def ensemble_worse(paper: Paper) -> Verdict:
@@ -200,19 +192,16 @@ def location_unchanged(paper: Paper) -> Verdict:
 
 def solvers_agree(paper: Paper) -> Verdict:
     """Closed form and gradient descent give the same factor, to 1e-6 of it."""
-    sigma = load("recalibrate", "sigma")
     away = {}
     for name in paper.judged():
         valid = paper.cases(name, "valid")[0]
-        factors = [
-            sigma.fit(valid.prediction, valid.target, solver=solver).factor
-            for solver in ("closed", "gradient")
-        ]
-        away[name] = abs(factors[0] - factors[1]) / factors[0]
-    largest = max(away.values(), default=0.0)
+        closed, descended = (
+            sigma_scaling.fit(valid, solver=solver).factor for solver in ("closed", "gradient")
+        )
+        away[name] = abs(closed - descended) / closed
+    largest = _above(max(away.values(), default=0.0))
     return over_all(
-        {name: off < 1e-6 for name, off in away.items()},
-        f"Largest relative difference below {_above(largest)}.",
+        {n: off < 1e-6 for n, off in away.items()}, f"Largest relative difference below {largest}."
     )
 
 
@@ -220,23 +209,19 @@ def oct_error(paper: Paper) -> Verdict:
     """OCT: the test MSE is at or below the paper's (its log has more digits), or a reason is given."""
     found, said = {}, {}
     for name in paper.judged("oct"):
-        about, run = paper.about(name), paper.run(name)
-        assert run is not None
+        about, run = paper.about(name), paper.result(name)
         ours = _score(paper, name, "exact", "none", "mse")
         printed, log = paper.expected.of((about.data_set, about.network, "total", "none", "mse"))
         assert printed is not None
         found[name] = ours <= (log or printed).value
         theirs = f"paper {printed.printed}" + (f", its log {number(log.value, 'mse')}" if log else "")
-        said[name] = (
-            f"{number(ours, 'mse')} ({theirs}) after {run.about['epochs']} epochs, kept {run.about['best_epoch']}, "
-            "from random weights"
-        )
+        trained = f"after {run.about['epochs']} epochs, kept {run.best}, from random weights"
+        said[name] = f"{number(ours, 'mse')} ({theirs}) {trained}"
         if not found[name]:
-            train = run.column("train_mse")[int(run.about["best_epoch"]) - 1]
-            said[name] += (
-                f"; one pass without dropout {number(run.error('test', member=True), 'mse')}, in training "
-                f"{number(float(train), 'mse')}"
+            single, train = (
+                number(v, "mse") for v in (run.error("test", member=True), run.kept("train_mse"))
             )
+            said[name] += f"; one pass without dropout {single}, in training {train}"
     return over_all(found, each(paper, said)) if found else Verdict(OPEN, "no OCT run yet")
 
 
@@ -261,16 +246,15 @@ def seeds_vary(paper: Paper) -> Verdict:
     )  # none is planned of short runs
     texts, found = [], {}
     for name in paper.judged():
-        runs = [
-            one.name for one in paper.plan.seeds(paper.plan.find(name)) if paper.run(one.name) is not None
-        ]
+        seeds = (one.name for one in paper.plan.seeds(paper.plan.find(name)))
+        runs = [one for one in seeds if paper.run(one) is not None]
         if len(runs) < 2:
             continue
         values = np.array([_score(paper, name, "exact", "none", "mse") for name in runs])
         within = paper.score(runs[0], "exact", "none", "mse")["sd"] or 0.0
         factors = np.array([paper.fitted(name, "exact", "sigma").factor for name in runs])  # type: ignore[attr-defined]
-        found[name] = float(values.std(ddof=1)) > within
         mean_error, between = float(values.mean()), float(values.std(ddof=1))
+        found[name] = between > within
         texts.append(
             f"{title(paper, name)}, {len(runs)} seeds: MSE {number(mean_error, 'mse')}, sd over seeds "
             f"{percent(between / mean_error)} of it, over repeats {percent(within / values[0], 2)}; "
@@ -279,15 +263,12 @@ def seeds_vary(paper: Paper) -> Verdict:
     return over_all(found, "; ".join(texts) + ".") if found else unseen
 
 
-def _score(
-    paper: Paper, name: str, recipe: str, recalibration: str, metric: str, part: str = "total"
-) -> float:
-    value = paper.score(name, recipe, recalibration, metric, part=part)["value"]
-    return float(value)
+def _score(paper: Paper, name: str, recipe: str, kind: str, metric: str, part: str = "total") -> float:
+    return float(paper.score(name, recipe, kind, metric, part=part)["value"])
 
 
-def _uce(paper: Paper, name: str, recipe: str, recalibration: str, part: str = "total") -> float:
-    return _score(paper, name, recipe, recalibration, "uce", part)
+def _uce(paper: Paper, name: str, recipe: str, kind: str, part: str = "total") -> float:
+    return _score(paper, name, recipe, kind, "uce", part)
 
 
 def _above(value: float) -> str:

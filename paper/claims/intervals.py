@@ -22,13 +22,11 @@ def bone_age_90(paper: Paper) -> Verdict:
     low, fixed = 0.4 <= raw <= 0.6, 0.85 <= sigma <= 0.95
     word = HOLDS if low and fixed else PART if raw < 0.85 and fixed else "does not hold"
     text = f"Raw {percent(raw)}, aux {percent(aux)}, σ scaling {percent(sigma)}."
-    run = paper.run(name)
-    if raw >= 0.85 and run is not None:
-        best = int(run.about["best_epoch"]) - 1
-        ratio = run.column("test_mse")[best] / run.column("train_mse")[best]
+    if raw >= 0.85:
+        run = paper.result(name)
         text += (
-            f" This network is not too sure: after {run.about['epochs']} epochs its test error is {ratio:.2f} times "
-            "that of training, see Overfitting decides the factor."
+            f" This network is not too sure: after {run.about['epochs']} epochs its test error is {run.overfitted:.2f} "
+            "times that of training, see Overfitting decides the factor."
         )
     return Verdict(word, text)
 
@@ -41,9 +39,8 @@ def too_narrow(paper: Paper) -> Verdict:
     sizes = {name: paper.cases(name, "test")[0].target.shape[0] for name in values}
     close = [title(paper, n) for n, v in values.items() if 0 < 0.9 - v < 2 * (0.9 * 0.1 / sizes[n]) ** 0.5]
     within = f" By less than two standard errors of the test cases: {'; '.join(close)}." if close else ""
-    return over_all(
-        {n: v < 0.9 for n, v in values.items()}, f"The raw 90 % interval holds: {each(paper, said)}{within}"
-    )
+    text = f"The raw 90 % interval holds: {each(paper, said)}{within}"
+    return over_all({name: value < 0.9 for name, value in values.items()}, text)
 
 
 def holds_99(paper: Paper) -> Verdict:
@@ -66,9 +63,8 @@ def lower_too_wide(paper: Paper) -> Verdict:
     wide = [name for name, value in values.items() if value > 0.52]
     grew = sum(values[name] > raw[name] for name in wide)
     said = each(paper, {n: f"{percent(raw[n])} → {percent(value)}" for n, value in values.items()})
-    word = HOLDS if wide else "does not hold"
     return Verdict(
-        word,
+        HOLDS if wide else "does not hold",
         f"{len(wide)} of {len(values)} networks above 52 %; σ scaling made {grew} of them wider, the others were so "
         f"before. The 50 % interval before → after σ scaling holds: {said}",
     )

@@ -61,9 +61,7 @@ def rejection_falls(paper: Paper) -> Verdict:
     rises = [k for k in range(1, len(means)) if means[k] - means[k - 1] > 0]
     beyond = [k for k in rises if means[k] - means[k - 1] > 2 * noise[k]]
     said = ", ".join(f"{percent(share, 0)}: {number(value, 'mse')}" for share, value in zip(SHARES, means))
-    last = [
-        error[order[: max(1, round(error.size * percents / 100))]].mean() for percents in range(10, 0, -1)
-    ]
+    last = [error[order[: max(1, round(error.size * share / 100))]].mean() for share in range(10, 0, -1)]
     late = sum(after > before for before, after in pairwise(last))
     falls = means[-1] < means[0]
     word = HOLDS if not beyond and falls else PART if falls else FAILS

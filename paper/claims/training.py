@@ -17,7 +17,7 @@ def unbiased_epoch(run: Run) -> int | None:
 
     Of those in which the test split was looked at.
     """
-    until = int(run.about["best_epoch"])
+    until = run.best
     measured = np.isfinite(run.column("test_mse")[:until])
     fine = np.flatnonzero(measured & (run.column("valid_factor")[:until] <= UNBIASED))
     return int(fine[-1]) + 1 if fine.size else None
@@ -28,9 +28,7 @@ def early_stopping(paper: Paper) -> Verdict:
     found: dict[str, bool] = {}
     said = {}
     for name in paper.judged():
-        run = paper.run(name)
-        assert run is not None
-        holds, said[name] = _stopped(run)
+        holds, said[name] = _stopped(paper.result(name))
         if holds is not None:
             found[name] = holds
     extra = paper.run("simulated_small")
@@ -38,23 +36,19 @@ def early_stopping(paper: Paper) -> Verdict:
     if not said:
         return Verdict(OPEN, "no network of the tables has been run." + more)
     text = each(paper, said) + more
-    return (
-        over_all(found, text)
-        if found
-        else Verdict(UNSEEN, f"No network here is too sure at its kept epoch. {text}")
-    )
+    unseen = Verdict(UNSEEN, f"No network here is too sure at its kept epoch. {text}")
+    return over_all(found, text) if found else unseen
 
 
 def _stopped(run: Run) -> tuple[bool | None, str]:
     """Whether stopping early costs error, in words; None where the kept epoch is not too sure."""
-    best, early = int(run.about["best_epoch"]), unbiased_epoch(run)
-    mse, factor = run.column("test_mse"), run.column("test_factor")
-    kept = f"kept epoch {best}: test MSE {number(mse[best - 1], 'mse')}, s = {factor[best - 1]:.2f}"
-    if factor[best - 1] <= UNBIASED:
+    early, mse, factor = unbiased_epoch(run), run.column("test_mse"), run.column("test_factor")
+    kept = f"kept epoch {run.best}: test MSE {number(run.kept('test_mse'), 'mse')}, s = {run.kept('test_factor'):.2f}"
+    if run.kept("test_factor") <= UNBIASED:
         return None, f"{kept}, not too sure"
     if early is None:
         return False, f"{kept}; too sure from the first epoch on"
-    cost = float(mse[early - 1] / mse[best - 1])
+    cost = float(mse[early - 1]) / run.kept("test_mse")
     return cost > COST, (
         f"{kept}; last unbiased epoch {early}: test MSE {number(mse[early - 1], 'mse')}, s = {factor[early - 1]:.2f}, "
         f"{percent(cost - 1, 0)} more error"
@@ -65,14 +59,9 @@ def gap_closed(paper: Paper) -> Verdict:
     """With each epoch's factor the test variance is closer to the test error, in the median epoch."""
     found, said, closed = {}, {}, 0
     for name in paper.judged():
-        run = paper.run(name)
-        assert run is not None
+        run = paper.result(name)
         raw, scaled = run.gap("test_variance"), run.gap("test_variance_scaled")
         found[name] = scaled < raw
         closed += bool(scaled < np.log(CLOSED))
         said[name] = f"variance off by a factor of {np.exp(raw):.2f} before, {np.exp(scaled):.2f} after"
-    return (
-        over_all(found, f"{each(paper, said)} Within a tenth after: {closed} of {len(found)}.")
-        if found
-        else Verdict(OPEN, "no network of the tables has been run")
-    )
+    return over_all(found, f"{each(paper, said)} Within a tenth after: {closed} of {len(found)}.")

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from truesigma.core.cases import Cases
-from truesigma.evaluation.bootstrap import paired
+from truesigma import Cases, paired
 
 from ..drawing import title
 from ..drawing.rejection import recalibration_of

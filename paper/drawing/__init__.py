@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truesigma.files.toml import make, read_toml
+from truesigma.diagrams import figure as new_figure
+from truesigma.diagrams import style
 
+from ..described import make, read_toml
 from ..paper import Paper
 from ..plan import Ensemble
 
 FILE = "figures.toml"
+COLUMN, PAGE = 85 / 25.4, 170 / 25.4  # inches: one column of a journal page, and both
+BLUE, RED, ORANGE, INK, GREY = "#0072B2", "#D55E00", "#E69F00", "#222222", "#767676"
+Rows = list[dict[str, Any]]
 
 
 class NotRun(ValueError):
@@ -91,8 +96,25 @@ def draw_figure(paper: Paper, figure: Figure) -> Drawn:
     there = [name for name in figure.runs if name not in missing]
     if figure.runs and not there:
         raise NotRun("; ".join(f"{name}: {reason}" for name, reason in missing.items()))
-    made, rows = module.draw(paper, figure, there)
+    with style():
+        made, rows = module.draw(paper, figure, there)
     return Drawn(made, tuple(rows), missing)
+
+
+def panels(count: int, *, ratio: float, wide: int = 3, width: float | None = None) -> tuple[Any, list[Any]]:
+    """A figure of that many panels, at most so many beside each other; a place that is left over stays empty."""
+    wide = min(wide, count)
+    width = width or (PAGE if wide > 1 else COLUMN)
+    made, axes = new_figure(-(-count // wide), wide, width=width, ratio=ratio)
+    flat = list(axes.ravel())
+    for panel in flat[count:]:
+        panel.set_axis_off()
+    return made, flat[:count]
+
+
+def scale_only(label: str) -> str:
+    """The label of an axis next to a panel that says the rest: its power of ten."""
+    return label[label.index("$") : label.rindex("$") + 1] if "$" in label else ""
 
 
 def number(
@@ -121,25 +143,17 @@ def number(
 def title(paper: Paper, name: str) -> str:
     """How a run is called above a panel."""
     about = paper.about(name)
-    said = paper.plan.title(about.data_set, about.network)
-    if isinstance(about, Ensemble):
-        return said
-    return (
-        said
-        + (", Laplace" if about.likelihood == "laplace" else "")
-        + (f", seed {about.seed}" if about.seed else "")
-        + (f", {about.variant}" if about.variant else "")
-    )
+    said = [paper.plan.title(about.data_set, about.network)]
+    if not isinstance(about, Ensemble):
+        seed = f"seed {about.seed}" if about.seed else ""
+        said += ["Laplace" if about.likelihood == "laplace" else "", seed, about.variant]
+    return ", ".join(filter(None, said))
 
 
 def empty(panel: Any, paper: Paper, name: str) -> None:
     """A panel for a run that is missing, which says so."""
-    from truesigma.diagrams._style import GREY, style
-
     reason = (paper.reason(paper.about(name)) or "").split(":")[0]
-    with style():
-        panel.set(xticks=[], yticks=[], title=title(paper, name))
-        panel.text(0.5, 0.5, reason, transform=panel.transAxes, ha="center", va="center", color=GREY)
-        for side in panel.spines.values():
-            side.set_color(GREY)
-            side.set_linestyle(":")
+    panel.set(xticks=[], yticks=[], title=title(paper, name))
+    panel.text(0.5, 0.5, reason, transform=panel.transAxes, ha="center", va="center", color=GREY)
+    for side in panel.spines.values():
+        side.set(color=GREY, linestyle=":")

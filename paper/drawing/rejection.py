@@ -3,19 +3,18 @@
 from typing import Any
 
 from truesigma.diagrams import rejection
-from truesigma.diagrams._style import PAGE
-from truesigma.diagrams._style import figure as new_figure
 
 from ..paper import Paper
 from ..plan import Ensemble
-from . import Figure, empty, number, title
+from . import PAGE, Figure, Rows, empty, number, panels, title
 
 
-def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, Rows]:
     """A column for each run: over the threshold, as in the paper, and over the rejected share beside the best order."""
-    made, axes = new_figure(2, len(figure.runs), width=PAGE, ratio=1.1)
+    names = figure.runs
+    made, places = panels(2 * len(names), wide=len(names), ratio=1.1, width=PAGE)
     numbers = []
-    for (upper, lower), name in zip(axes.T, figure.runs):
+    for upper, lower, name in zip(places, places[len(names) :], names):
         if name not in runs:
             empty(upper, paper, name)
             lower.set_axis_off()

@@ -2,25 +2,23 @@
 
 from typing import Any
 
-from truesigma.core.values import Prediction
+from truesigma import Prediction
 from truesigma.diagrams import shift
-from truesigma.diagrams._style import PAGE
-from truesigma.diagrams._style import figure as new_figure
 
 from ..paper import Paper
-from . import Figure, empty, number, title
+from . import PAGE, Figure, Rows, empty, number, panels, title
 from .rejection import called, recalibration_of
 
 SHIFTS = {"test_clahe": "CLAHE (moderate)", "test_other": "other domain (severe)"}
 
 
-def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, Rows]:
     """A panel for each run, over one axis: the ensemble as it is, a network after sigma scaling."""
-    made, axes = new_figure(len(figure.runs), 1, width=PAGE, ratio=0.3)
+    made, places = panels(len(figure.runs), wide=1, ratio=0.3, width=PAGE)
     tables = {name: histogram(paper, name) for name in figure.runs if name in runs}
     edges = [table.edges for table in tables.values() if table is not None]
     numbers = []
-    for panel, name in zip(axes[:, 0], figure.runs):
+    for panel, name in zip(places, figure.runs):
         found = tables.get(name)
         if found is None:
             empty(panel, paper, name)
@@ -29,15 +27,9 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, list[dict[
         shift.draw(found, panel, title=f"{title(paper, name)}, {called(paper, name)}")
         panel.set_ylim(0, 1.25 * panel.get_ylim()[1])  # the legend is above the histograms
         for split, label in SHIFTS.items():
-            if label not in found.auroc:
-                continue
-            for metric in ("auroc", "aupr", "fpr95"):
-                value = getattr(found, metric)[label]
-                numbers.append(
-                    number(
-                        paper, name, metric, value, recalibration=recalibration_of(paper, name), split=split
-                    )
-                )
+            for metric in ("auroc", "aupr", "fpr95") if label in found.auroc else ():
+                said: dict[str, Any] = {"recalibration": recalibration_of(paper, name), "split": split}
+                numbers.append(number(paper, name, metric, getattr(found, metric)[label], **said))
     return made, numbers
 
 

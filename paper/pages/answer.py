@@ -1,7 +1,6 @@
 """The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -122,13 +121,10 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
         who += f" Not counted: {len(chance)} runs that ended by chance, below."
     said = [who, *_overfitting(paper), *_pairs(paper), *_ensembles(paper)]
     if full:
-        better = [
-            sum(scaled < raw for raw, scaled in pairs)
-            for pairs in ([x.scores.uce for x in full], [x.scores.uce_draws for x in full])
-        ]
+        of_mean, of_text = (sum(pair[1] < pair[0] for pair in pairs) for pairs in zip(*map(_uces, full)))
         said.append(
-            f"**UCE:** σ scaling lowers it in {better[0]} of {len(full)} networks by the error of the mean, in "
-            f"{better[1]} by the text's definition."
+            f"**UCE:** σ scaling lowers it in {of_mean} of {len(full)} networks by the error of the mean, in "
+            f"{of_text} by the text's definition."
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
@@ -145,9 +141,14 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
     return said
 
 
+def _uces(line: Line) -> tuple[tuple[float, float], tuple[float, float]]:
+    return line.scores.uce, line.scores.uce_draws
+
+
 def _overfitting(paper: Paper) -> list[str]:
     """How closely the factor follows overfitting, over all recorded epochs."""
-    watched = _watched(paper)
+    figure = find_figure(paper.root, "overfitting")
+    watched = [run for name in figure.runs if (run := paper.run(name)) is not None]
     if not watched:
         return []
     root, factor = (np.concatenate(x) for x in zip(*[epochs_of(run) for run in watched]))
@@ -244,11 +245,6 @@ def _span(values: list[float]) -> str:
 def _times(values: list[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:.2f}" if len(values) == 1 else f"{low:.2f} to {high:.2f}"
-
-
-def _watched(paper: Paper) -> list[Any]:
-    figure = find_figure(paper.root, "overfitting")
-    return [run for name in figure.runs if (run := paper.run(name)) is not None]
 
 
 def _ensembles(paper: Paper) -> list[str]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from truesigma.evaluation.evaluate import evaluate
+from truesigma import evaluate
 from truesigma.evaluation.recipe import Recipe
-from truesigma.files.toml import make, read_toml
 
+from ..described import make, read_toml
 from ..drawing import title
 from ..paper import Paper
 from ..text import SHORT, grid, number
@@ -62,20 +62,13 @@ def effect(paper: Paper, deviation: Deviation) -> str:
     if not names:
         return "not measured yet: no run"
     lines = []
-    kind = "aux" if deviation.change["table"] == "aux" else "sigma"
+    chosen, *change = (deviation.change[key] for key in ("recipe", "table", "key", "value"))
+    kind = "aux" if change[0] == "aux" else "sigma"
     for name in names:
-        before = _numbers(paper, name, kind, paper.scores(name, deviation.change["recipe"]).recipe)
-        recipe = changed(
-            paper.scores(name, deviation.change["recipe"]).recipe,
-            *(deviation.change[k] for k in ("table", "key", "value")),
-        )
-        after = _numbers(paper, name, kind, recipe)
-        lines.append(
-            [
-                title(paper, name),
-                *(f"{a} → {b}" if a != b else f"{a}, the same" for a, b in zip(before, after)),
-            ]
-        )
+        recipe = paper.scores(name, chosen).recipe
+        before, after = (_numbers(paper, name, kind, one) for one in (recipe, changed(recipe, *change)))
+        shown = (f"{a} → {b}" if a != b else f"{a}, the same" for a, b in zip(before, after))
+        lines.append([title(paper, name), *shown])
     head = ["network", f"UCE x 100 {SHORT[kind]}", f"NLL {SHORT[kind]}"]
     if kind == "sigma":
         head[1:1] = ["s", "UCE x 100 none"]
@@ -101,16 +94,10 @@ def beside(paper: Paper, names: Sequence[str]) -> str:
         return f"Not measured: {'; '.join(reasons)}."
     rows = []
     for name in names:
-        run, fit = paper.run(name), paper.fitted(name, "exact", "sigma")
-        assert run is not None
-        values = [
-            paper.score(name, "exact", r, m)["value"]
-            for r, m in (("none", "mse"), ("none", "uce"), ("sigma", "uce"))
-        ]
-        rows.append(
-            [name, str(run.about["epochs"]), *(number(v, m) for v, m in zip(values, ("mse", "uce", "uce"))),
-             f"{fit.factor:.2f}"]  # type: ignore[attr-defined]
-        )  # fmt: skip
+        run, asked = paper.result(name), (("none", "mse"), ("none", "uce"), ("sigma", "uce"))
+        fit: Any = paper.fitted(name, "exact", "sigma")
+        scores = (number(paper.score(name, "exact", kind, metric)["value"], metric) for kind, metric in asked)
+        rows.append([name, str(run.about["epochs"]), *scores, f"{fit.factor:.2f}"])
     return "\n\n" + grid(["run", "epochs", "MSE", "UCE x 100 none", "UCE x 100 σ", "s"], rows)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from ..claims import Claim, judge, read_claims, rule
 from ..claims.verdict import WORDS, Verdict
@@ -17,139 +18,28 @@ from .seen import seen
 
 Judged = tuple[Claim, Verdict, Verdict]  # on the full-length runs, and on the short ones
 
-INTRO = """# The paper, reproduced
-
-Laves, Ihler, Fast, Kahrs, Ortmaier: *Recalibration of Aleatoric and Epistemic Regression Uncertainty in Medical
-Imaging*, MELBA 2021. This file is written by `python -m paper all` from the residual draws in `results/`: no number is
-typed, and a test fails when one is stale. `python -m paper table1` prints the same tables in seconds, without data, GPU
-or torch. `DEVIATIONS.md` lists what we do differently and what that changes."""
-
-RUNS = """## The runs
-
-Errors are those of the kept epoch. Training errors are with dropout; so are validation and test errors, as the network
-is sampled, unless the column says one pass without. s is the factor of the aleatoric part on the test split. The
-section on the claims defines full-length. *Kept by* says whether plateau and kept epoch looked at a mean over epochs or
-at each epoch's own value (raw). *Two draws* means that they looked at the error of the mean of two draws, as recipe
-`exact` does now, instead of the valid MSE, which estimates the error of the mean of many draws."""
-
-TABLES = """Lines: the paper's printed value; the mean of the five repeats in its published logs; ours under recipe
-`paper` (the text's definitions), mean ± standard deviation of five repeated test runs (for s its standard error); the
-difference, with `!` where it is outside the tolerance of `tables/`; ours under `exact` (error of the mean, each output
-on its own; NLL in nats). [fault]: a number whose computation is known to be wrong, see `expected/`. The log's MSE is
-that of the mean prediction (see below)."""
-
-OVERFITTING = """### Overfitting decides the factor
-
-The variance that a network learns is the error it makes in training, with dropout on. On unseen cases the factor is
-then about the root of test error over training error. It is above 1 if the network has overfitted, as the paper's had
-after 500 epochs, and below 1 if dropout keeps the training error above that of the mean prediction. In that case
-nothing is underestimated, and σ scaling shrinks the variance. Errors are those of the kept epoch, as in the table of
-the runs."""
-
-ERRORS = """### Two errors, two factors
-
-The text's UCE compares the variance with the error of every draw, (mean error)² + spread; its factor is fitted on the
-error of the mean. A factor can serve only one of them. The table gives UCE x 100, means over outputs, scored on the
-error of the mean and of the draws, for s fitted on either."""
-
-TAILS = """### The tails
-
-How many targets the intervals hold after σ scaling. One factor sets the width; the shape stays normal."""
-
-RARE = """### One draw among 25
-
-The aleatoric part is the mean of the draws' variances, and a mean follows its largest term. Now and then one draw
-leaves what the network has learned and predicts a variance tens of times that of the others, or larger by many orders
-of magnitude; in a few cases most draws do. Such cases stretch the bins of equal width, and most of the UCE can come
-from them. Sampling is not training: in sampling a batch norm uses running statistics, in training those of its own 16
-images, and after many layers of dropout, as in DenseNet, the difference adds up. The table shows the share of draws
-whose variance is over 20 times the median of their case, and of cases with such a draw; UCE x 100 (error of the mean,
-means over outputs) with the mean of the variances, and with their median instead; and the mean variance of the kept
-epoch in training and on the test split, both with dropout."""
-
-EACH = """### One sigma for six outputs
-
-The paper's networks predict one variance for all outputs of a case, and one factor is fitted for all of them. Position
-and angles of a needle are not equally hard: after σ scaling the intervals of some outputs hold too much, those of
-others too little, and only their average is right. A factor for each output (`sigma_by_output`) costs five more
-numbers. The table shows NLL and CRPS under recipe `exact`, and the lowest and highest share that the 90 % intervals of
-an output hold."""
-
-WITHOUT = """### Without its dropout
-
-Batch norm learns the mean and the variance of features with dropout. Without dropout the features differ, and each
-layer adds to the difference (Li et al., CVPR 2019). It hardly matters for ResNet-101, with dropout after its four
-stages, once it is trained to its end. DenseNet-201 has dropout in each of its 98 layers: while its training error with
-dropout fell, the error of a pass without it rose, so a run that was validated in such passes
-(`oct_densenet201_one_pass`) kept an early epoch.
-Since then we validate with dropout, as the network is sampled. The paper's ensembles are DenseNet-201 without dropout
-at test time; their UCE in Table 1 may be due to this, and members of ours are trained without dropout. The table gives
-the test MSE of the kept epoch, from the draws and from one pass, and the errors of the last epoch."""
-
-COLUMN = """### The MSE column of Table 1
-
-The published logs have two errors; the printed column takes sometimes one, sometimes the other."""
-
-DROPOUT = """### Stage dropout 0.2 and 0.5
-
-The text says 0.5 after each of the four stages of ResNet-101, the published code has 0.2, and the published numbers
-come from the code. Ours use 0.2, too; here is the same network with 0.5:"""
-
-CLAIMS = """## The claims of the text
-
-Verdicts are based on the full-length runs of the networks of Table 1, {run} of {all} so far. Full-length means trained
-on the paper's schedule, a plateau with a patience of 20 epochs, until the rate was reduced at least twice and the best
-epoch was 20 or more epochs ago, or until a plateau at the lowest rate ended the run. We also give what the same rule
-says about the {short} short runs. This definition was fixed before the runs were scored, except for those that the
-first table calls "seen when the rule was fixed". A claim about all networks holds if every one of them agrees, holds in
-part if some do, and does not hold if none does. The numbers are below the table, each with the rule of its verdict. The
-bounds in the rules are ours. A network is one run of one seed, and a rule allows for the noise of the test cases only
-if it says so. Ensembles are compared with the network that was trained as their members were, for fewer epochs than the
-full-length ones; those claims have one verdict."""
-
-LAPLACE = """### The Laplace likelihood
-
-The appendix derives it and leaves it to future work."""
-
-
-FIGURES = """## The figures
-
-What the paper says that its figure shows comes first, then what ours shows. Vector files of the same name lie beside
-the images."""
+TEMPLATE = Path(__file__).with_name("results.md")  # the words of the page; what is in braces is computed
 
 
 def run_lines(paper: Paper) -> str:
     """One line for each run: how long it was trained, and what it reached."""
     body = []
     for one, run in paper.finished():
-        about, best = run.about, int(run.about["best_epoch"])
-        errors = [number(run.column(f"{split}_mse")[best - 1], "mse") for split in ("train", "valid", "test")]
-        schedule = about["recipe"].get("train", {})
-        how = "with dropout" if run.validated_with_dropout else "one pass"
-        patience, reduced = (
-            ("cosine", "") if run.annealed else (schedule.get("patience", ""), about["plateaus"])
-        )
+        about, schedule = run.about, run.schedule
+        reduced = ("cosine", "") if run.annealed else (schedule.get("patience", ""), about["plateaus"])
         body.append(
             [
-                one.name, str(about["epochs"]), str(best), str(patience), str(reduced),
-                run.regime.partition(",")[0], run.kept_by,
-                f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")), how, *errors,
-                f"{run.column('test_factor')[best - 1]:.2f}",
+                one.name, str(about["epochs"]), str(run.best), *map(str, reduced), run.regime.partition(",")[0],
+                run.kept_by, f"{about.get('seconds', 0) / 60:.0f}", str(about.get("hardware", "")),
+                "with dropout" if run.validated_with_dropout else "one pass",
+                *(number(run.kept(f"{split}_mse"), "mse") for split in ("train", "valid", "test")),
+                f"{run.kept('test_factor'):.2f}",
             ]
         )  # fmt: skip
     head = [
-        "run",
-        "epochs",
-        "kept",
-        "patience",
-        "rate reductions",
-        "training",
-        "kept by",
-        "minutes",
-        "hardware",
-        "validation",
-    ]
-    head += ["train MSE", "valid MSE", "test MSE", "test s"]
+        "run", "epochs", "kept", "patience", "rate reductions", "training", "kept by", "minutes", "hardware",
+        "validation", "train MSE", "valid MSE", "test MSE", "test s",
+    ]  # fmt: skip
     return grid(head, body) if body else "No run yet."
 
 
@@ -168,7 +58,7 @@ def missing_lines(paper: Paper) -> str:
 
 def tables_text(paper: Paper) -> str:
     """Both tables."""
-    parts = [TABLES]
+    parts = []
     for name, called in (("table1", "Table 1"), ("table2", "Table 2")):
         table = read_table(paper.root, name)
         parts += [f"## {called}: {table.title}", table.caption]
@@ -231,46 +121,20 @@ def _reasons(paper: Paper, missing: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
 
 
-def learned_text(paper: Paper) -> str:
-    """What the reproduction taught."""
-    parts = [
-        *(OVERFITTING, learned.overfitting(paper)),
-        *(ERRORS, learned.two_errors(paper)),
-        *(TAILS, learned.tails(paper)),
-        *(RARE, learned.rare_draws(paper)),
-        *(EACH, learned.by_output(paper)),
-        *(WITHOUT, learned.without_dropout(paper)),
-        *(DROPOUT, learned.stage_dropout(paper).strip()),
-        *(COLUMN, learned.mixed_column(paper.expected, paper.plan)),
-        *(LAPLACE, learned.laplace(paper)),
-    ]
-    return "\n\n".join(parts)
-
-
 def results_text(paper: Paper) -> str:
     """The whole file."""
     judged = judged_claims(paper)
-    return (
-        "\n\n".join(
-            [
-                INTRO,
-                tally(judged),
-                answer_text(paper),
-                RUNS,
-                run_lines(paper),
-                f"### Not run\n\nIn the order of `{FILE}`.\n\n" + missing_lines(paper),
-                tables_text(paper),
-                CLAIMS.format(
-                    run=len(paper.judged()),
-                    all=_planned(paper),
-                    short=len(replace(paper, regime=SHORT).judged()),
-                ),
-                claims_text(judged),
-                "## What we learned",
-                learned_text(paper),
-                FIGURES,
-                figures_text(paper),
-            ]
-        )
-        + "\n"
+    return TEMPLATE.read_text(encoding="utf-8").format(
+        tally=tally(judged),
+        answer=answer_text(paper),
+        runs=run_lines(paper),
+        plan=FILE,
+        missing=missing_lines(paper),
+        tables=tables_text(paper),
+        run=len(paper.judged()),
+        all=_planned(paper),
+        short=len(replace(paper, regime=SHORT).judged()),
+        claims=claims_text(judged),
+        figures=figures_text(paper),
+        **{name: text(paper) for name, text in learned.SECTIONS.items()},
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import other_group
+from ..claims.intervals import held
 from ..other_group import LEVEL, Scores
 from ..paper import SHORT, Paper
 from ..plan import Ensemble, Planned
@@ -88,9 +89,8 @@ def scores_of(paper: Paper, name: str) -> Scores:
     draws = other_group.on_draws(paper.cases(name, "valid")[0])
 
     def both(recipe: str, metric: str, level: float | None = None) -> tuple[float, float]:
-        first, second = (
-            float(paper.score(name, recipe, kind, metric, level=level)["value"]) for kind in ("none", "sigma")
-        )
+        rows = (paper.score(name, recipe, kind, metric, level=level) for kind in ("none", "sigma"))
+        first, second = (float(row["value"]) for row in rows)
         return first, second
 
     return Scores(
@@ -112,20 +112,17 @@ def lines(paper: Paper) -> list[Line]:
     theirs = []
     for network in other_group.networks(paper):
         valid, test = (other_group.cases(paper, network, split) for split in ("valid", "test"))
-        printed = paper.expected.of((other_group.DATA_SET, network, "total", "none", "mse"))[0]
-        published = "–" if printed is None else printed.printed
+        published = _published(paper, other_group.DATA_SET, network)
         called = f"{paper.plan.title(other_group.DATA_SET, network)}, {other_group.WHOSE}"
-        theirs.append(
-            Line(called, THEIRS, "not said", other_group.score(valid[0], test), published, full=False)
-        )
+        scores = other_group.score(valid[0], test)
+        theirs.append(Line(called, THEIRS, "not said", scores, published, full=False))
     short = [line for line in ours if not line.full]
     return [line for line in ours if line.full] + theirs + short + _joined(paper)
 
 
 def line_of(paper: Paper, one: Planned, run: Run) -> Line:
     """One of our networks."""
-    printed = paper.expected.of((one.data_set, one.network, "total", "none", "mse"))[0]
-    published = "–" if printed is None else printed.printed
+    published = _published(paper, one.data_set, one.network)
     regime = run.regime + (", seen when the rule was fixed" if one.seen else "")
     weights = "ImageNet" if one.weights else "random"
     # The columns beside it say the variant: short, or the weights.
@@ -135,13 +132,14 @@ def line_of(paper: Paper, one: Planned, run: Run) -> Line:
     share = float(wild.any(axis=(0, 1)).reshape(wild.shape[2], -1).any(axis=1).mean())
     chance = one.variant == CHANCE
     full = run.full_length and not chance
-    best = int(run.about["best_epoch"]) - 1
-    overfitted = float(run.column("test_mse")[best] / run.column("train_mse")[best])
-    shape = tuple(
-        float(paper.score(one.name, "exact", "sigma", "coverage", level=level)["value"])
-        for level in OTHER_LEVELS
-    )
-    return Line(called, regime, weights, scores, published, full, chance, share, overfitted, shape)
+    shape = tuple(held(paper, one.name, "sigma", level) for level in OTHER_LEVELS)
+    return Line(called, regime, weights, scores, published, full, chance, share, run.overfitted, shape)
+
+
+def _published(paper: Paper, data_set: str, network: str) -> str:
+    """The MSE that the paper prints; a dash where it prints none."""
+    printed = paper.expected.of((data_set, network, "total", "none", "mse"))[0]
+    return "–" if printed is None else printed.printed
 
 
 def _joined(paper: Paper) -> list[Line]:

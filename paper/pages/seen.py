@@ -37,26 +37,19 @@ def _calibration(paper: Paper, name: str) -> str:
 
 
 def _history(paper: Paper, name: str) -> str:
-    run = paper.run(name)
-    assert run is not None
-    train, test, variance, scaled = (
-        float(run.column(c)[int(run.about["best_epoch"]) - 1])
-        for c in ("train_mse", "test_mse", "test_variance", "test_variance_scaled")
-    )
+    run = paper.result(name)
+    test, variance, scaled = map(run.kept, ("test_mse", "test_variance", "test_variance_scaled"))
     return (
-        f"at the kept epoch the test MSE is {test / train:.2f} times that of training, the test variance "
+        f"at the kept epoch the test MSE is {run.overfitted:.2f} times that of training, the test variance "
         f"{variance / test:.2f} times the test MSE, and {scaled / test:.2f} times after scaling by the epoch's factor"
     )
 
 
 def _intervals(paper: Paper, name: str) -> str:
     shares = [[percent(held(paper, name, r, level)) for r in ("none", "sigma")] for level in (0.5, 0.9, 0.99)]
-    return ", ".join(
-        f"the {said} % interval holds {raw} before and {scaled} after σ scaling"
-        if said == 50
-        else f"the {said} % one {raw} and {scaled}"
-        for said, (raw, scaled) in zip((50, 90, 99), shares)
-    )
+    (raw, scaled), *others = shares
+    first = f"the 50 % interval holds {raw} before and {scaled} after σ scaling"
+    return ", ".join([first, *(f"the {said} % one {a} and {b}" for said, (a, b) in zip((90, 99), others))])
 
 
 def _example(paper: Paper, name: str) -> str:

@@ -3,10 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from truesigma.core.plugins import load
+from truesigma.metrics import nll
+from truesigma.recalibrate import aux, sigma
 
 from ..paper import Paper
 
@@ -51,27 +53,22 @@ def learning_curve(
 
 def _curve(paper: Paper, name: str, sizes: Sequence[int], seeds: int) -> list[Point]:
     valid, test = paper.cases(name, "valid")[0], paper.cases(name, "test")[0]
-    nll = load("metrics", "nll")
-    fits = {
-        "sigma": (load("recalibrate", "sigma").fit, {}),
-        "aux": (load("recalibrate", "aux").fit, {"steps": STEPS}),
+    fits: dict[str, tuple[Any, dict[str, Any]]] = {
+        "sigma": (sigma.fit, {}),
+        "aux": (aux.fit, {"steps": STEPS}),
     }
     whole, found = len(valid), []
     for size in [*(s for s in sizes if s < whole), whole]:
         scores: dict[str, list[float]] = {"sigma": [], "aux": []}
         for seed in range(seeds if size < whole else 1):
-            some = (
-                valid
-                if size == whole
-                else valid[np.random.default_rng(seed).choice(whole, size, replace=False)]
-            )
+            chosen = np.random.default_rng(seed).choice(whole, size, replace=False)
+            some = valid if size == whole else valid[chosen]
             for kind, (fit, options) in fits.items():
-                fitted = fit(some.prediction, some.target, **options)
+                fitted = fit(some, **options)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that aux fails on few cases is what this shows
                     scores[kind].append(nll.score(fitted(test.prediction), test.target))
-        (sigma, sigma_ends), (aux, aux_ends) = (_middle(scores[kind]) for kind in ("sigma", "aux"))
-        found.append(Point(size, sigma, sigma_ends, aux, aux_ends))
+        found.append(Point(size, *_middle(scores["sigma"]), *_middle(scores["aux"])))
     return found
 
 

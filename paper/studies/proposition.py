@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from truesigma.core.decompose import decompose
-from truesigma.core.values import Draws
+from truesigma import Draws, decompose
 
 Truth = Literal["draw", "mean"]
 

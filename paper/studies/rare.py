@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from truesigma.core.arrays import Host
-from truesigma.core.values import Draws
+from truesigma import Draws
+from truesigma.core import Host
 
 from ..paper import Paper
 

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from truesigma.core.arrays import Host
+from truesigma.core import Host
 
 from ..drawing import NotRun
 

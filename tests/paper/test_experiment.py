@@ -41,9 +41,9 @@ def test_an_earlier_description_does_not_stand_beside_new_draws(tmp_path, monkey
         raise OSError("no room on purpose")
 
     (tmp_path / "run.json").write_text("{}")
-    monkeypatch.setattr("paper.experiment.save_arrays", full)
+    monkeypatch.setattr(np, "savez_compressed", full)
     with pytest.raises(OSError, match="on purpose"):
-        write_results(tmp_path, None, None, None, {}, device=None)
+        write_results(tmp_path, None, None, None, {}, tmp_path)
     assert not (tmp_path / "run.json").exists()
 
 

@@ -12,12 +12,12 @@ from made_up_paper import PAPER, TRUE_FACTOR
 
 from paper import open_paper
 from paper import write as produce
-from paper.drawing import ablation_diagram as ablation
-from paper.drawing import find_figure, read_figures
+from paper.drawing import ablation, find_figure, read_figures
 from paper.pages.seen import seen
 from paper.rows import FIELDS
 from paper.write import draw_one
-from truesigma.diagrams import _bins
+from truesigma.diagrams import _bins, calibration
+from truesigma.recalibrate import aux
 
 
 @pytest.mark.parametrize("id", ["2", "4", "6", "7", "8", "11", "16", "C"])
@@ -40,12 +40,20 @@ def test_figures_without_results_say_so(paper, root, tmp_path):
         find_figure(root, "99")
 
 
-def test_aux_ablation_stands_under_both_recipes(paper, root, tmp_path):
+def test_the_ablation_is_a_calibration_diagram_for_each_number_of_hidden_units(
+    paper, root, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ablation, "HIDDEN", (1, 3))
     figure = dataclasses.replace(find_figure(root, "10"), runs=("oct_resnet101",))
     rows = draw_one(paper, figure, tmp_path).rows
-    assert {(row["recipe"], row["hidden"]) for row in rows} == {
-        (recipe, hidden) for recipe in ("paper", "exact") for hidden in ablation.HIDDEN
-    }
+    assert [(row["recipe"], row["hidden"]) for row in rows] == [
+        (r, h) for r in ("paper", "exact") for h in (1, 3)
+    ]
+    run = paper.run("oct_resnet101")
+    (valid,), test = (run.cases(split) for split in ("valid", "test"))
+    fitted = aux.fit(valid, hidden=3)
+    expected = calibration.table([fitted(one.prediction) for one in test], [one.target for one in test])
+    assert rows[-1]["value"] == expected.uce
 
 
 def test_a_figure_that_can_no_longer_be_drawn_is_removed(paper, monkeypatch, tmp_path):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .data.splits import *
     from .data.units import *
     from .metric import *
+    from .network.randomness import *
     from .network.timm_features import *
     from .network.two_head import *
     from .network.weights import *
@@ -40,6 +41,7 @@ _FILES = {
     "data.splits": "by_group published seeded",
     "data.units": "Units",
     "metric": "TallyMetric",
+    "network.randomness": "NotRandom",
     "network.timm_features": "timm_features",
     "network.two_head": "TwoHead build",
     "network.weights": "load_weights",
