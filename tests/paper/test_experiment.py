@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from paper.experiment import run_experiment, write_results
+from paper.experiment import plugin, run_experiment, write_results
 from paper.plan import Planned
 from truesigma.cli import main
 
@@ -28,8 +28,16 @@ def test_a_run_of_the_grid_predicts(tmp_path):
     record = json.loads((tmp_path / "runs" / "one" / "recipe.json").read_text())["record"]
     assert record["dataset"] == "simulated"
     assert record["options"] == options
+    words = [
+        "predict",
+        str(tmp_path / "runs" / "one"),
+        "--plugin",
+        plugin("backbones", "small"),
+        "--split",
+        "test",
+    ]
     with pytest.raises(SystemExit) as stopped:
-        main(["predict", str(tmp_path / "runs" / "one"), "--split", "test", "-o", str(tmp_path / "test.npz")])
+        main([*words, "-o", str(tmp_path / "test.npz")])
     assert not stopped.value.code
     assert ts.read(tmp_path / "test.npz").draws.mean.shape == (3, 12, 6)
 
