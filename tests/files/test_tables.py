@@ -64,6 +64,16 @@ def test_a_quote_that_does_not_close_swallows_no_rows(tmp_path, rows):
         read_value(tmp_path / "c.csv")
 
 
+def test_a_pair_of_stray_quotes_swallows_no_rows(tmp_path):
+    """A cell that holds what would be whole rows is refused; a text with a line break is kept."""
+    rows = [f"s{k},{k}.5,note" for k in range(9)]
+    rows[2], rows[6] = 's2,"2.5,note', 's6,6.5",note'
+    with pytest.raises(BadFile, match="row 3 below the header has a quoted cell of 5 lines"):
+        table(tmp_path, "\n".join(["id,age,comment", *rows, ""]))
+    kept = table(tmp_path, 'id,age,comment\na,1,"one, two\nthree"\nb,2,c\n')[1]
+    assert [row["comment"] for row in kept] == ["one, two\nthree", "c"]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

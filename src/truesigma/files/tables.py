@@ -146,6 +146,14 @@ def _rows(path: Path, head: Head, *, exact: bool) -> Iterator[list[str]]:
                 raise BadFile(
                     f"{path}: row {number} below the header has {len(cells)} cells under {width} columns; {todo}"
                 )
+            for cell in cells:  # what a pair of stray quotes has swallowed has the cells of so many rows
+                breaks = cell.count("\n")
+                whole = breaks * (width - 1) + width - len(cells)
+                if breaks and width > 1 and cell.count(head.separator) == whole:
+                    raise BadFile(
+                        f"{path}: row {number} below the header has a quoted cell of {breaks + 1} lines that look like "
+                        f"rows, {cell[:40]!r}; remove the quotes, or the line breaks if it is one cell."
+                    )
             yield cells + [""] * (width - len(cells))
 
 
