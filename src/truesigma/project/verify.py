@@ -349,7 +349,7 @@ def _page(path: Path) -> Iterator[Check]:
     """Check a report: the files that it names, by their hashes."""
     with reading(path):
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    named = re.findall(r"([\d,]+) cases, file ([^<]*?), SHA-256 ([0-9a-f]{64})", text)
+    named = re.findall(r"([\d,]{1,20}) cases, file ([^<]{0,1500}?), SHA-256 ([0-9a-f]{64})", text)
     if not named:
         yield Check(f"{path.name}", None, "it does not name the files that it was made from")
     for count, name, mark in named:
