@@ -56,7 +56,6 @@ def test_the_limit_of_unpacking_can_be_raised(tmp_path, monkeypatch, run):
     words = ["evaluate", "--calibration", "a.npz", "--test", "a.npz", "--metrics", "rmse"]
     code, _, err = run(*words)
     assert code == 2
-    assert "TRUESIGMA_UNPACK_LIMIT to 1" in err
-    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "1")
-    code, _, err = run(*words)
+    assert "--unpack-limit 1" in err
+    code, _, err = run(*words, "--unpack-limit", "1")
     assert code == 0, err

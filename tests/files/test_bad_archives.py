@@ -134,10 +134,10 @@ def test_the_limit_can_be_raised(tmp_path, monkeypatch):
     np.savez_compressed(
         tmp_path / "a.npz", location=np.zeros(1 << 20), scale=np.ones(1 << 20), target=np.zeros(1 << 20)
     )
-    monkeypatch.setattr(npz, "LIMIT", 0.02)
+    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.02")
     with pytest.raises(
         BadFile,
-        match=r"a\.npz has 0.0 MB and unpacks to 0.0 GB, more than the limit of 0.02 GB.*UNPACK_LIMIT",
+        match=r"a\.npz has 0.0 MB and unpacks to 0.025 GB, more than the limit of 0.02 GB.*UNPACK_LIMIT",
     ):
         read_value(tmp_path / "a.npz")
     assert len(list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0])))  # a little at a time needs none

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -36,6 +37,9 @@ SAVE_SHEET = (
 )
 UTF16 = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 SEAL = "content_sha256"  # in a JSON file: the hash of its content
+UNPACK_LIMIT = "TRUESIGMA_UNPACK_LIMIT"  # in GB: the memory that a file may ask for beyond its own size
+USUAL_LIMIT = 2.0  # GB; less on a machine of which this is more than a quarter
+EXTRAS = {"nibabel": ("NIfTI", "medical"), "pydicom": ("DICOM", "medical"), "tifffile": ("TIFF", "train")}
 UNREADABLE = (OSError, ValueError)  # what reading a file may raise here, including `BadFile`
 
 
@@ -92,6 +96,37 @@ def check_exists(path: Path) -> None:
         raise BadFile(f"there is no file {path}; check the name, and the folder it is looked for in.")
     if path.is_file() and path.stat().st_size == 0:
         raise BadFile(f"{path} is empty; was it written to the end?")
+
+
+def check_memory(path: Path, size: float) -> None:
+    """Refuse what would take more bytes of memory than the limit, and more than the file has: a bomb of a few kB.
+
+    All readers call it with what a file says about itself, before they unpack anything.
+    """
+    limit = float(os.environ.get(UNPACK_LIMIT, 0))
+    if not limit:
+        pages = (
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else math.inf
+        )
+        limit = min(USUAL_LIMIT, pages / 4e9)
+    stored = sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+    if size > max(limit * 1e9, stored):
+        raise BadFile(
+            f"{path} has {stored / 1e6:.1f} MB and unpacks to {size / 1e9:.2g} GB, more than the limit of "
+            f"{limit:.2g} GB. If you know where it comes from and have the memory, raise it: --unpack-limit "
+            f"{math.ceil(size / 1e9)}, or set {UNPACK_LIMIT} to {math.ceil(size / 1e9)}."
+        )
+
+
+def extra(package: str, path: Path) -> Any:
+    """The package that reads such a file, which may not be installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        kind, name = EXTRAS[package]
+        raise ModuleNotFoundError(
+            f"{path.name}: {kind} needs {package}: pip install truesigma[{name}]", name=package
+        ) from None
 
 
 def content_kind(path: Path) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists
 from .fields import LABELS, NUMBERS, is_group
+from .parquet import unpacked_size
 from .roles import Columns, chosen_of, renamed
 from .tables import read_head, read_table, read_text
 
@@ -126,8 +127,7 @@ def _unpacked(path: Path) -> int:
             about = parquet.read_metadata(path)
         except (pa.ArrowException, OSError):
             return size
-        groups = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
-        return max(8 * about.num_rows * about.num_columns, sum(groups))
+        return unpacked_size(about)
     return size
 
 

@@ -7,22 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from .disk import BadFile, reading
+from .disk import BadFile, extra, reading
 from .images import (
     channel_first,
-    deep_colour,
     dicom_frames,
     dicom_pieces,
     kind_of,
-    medical,
     slice_position,
     uneven,
 )
+from .pictures import picture_shape
 
 MM = {"meter": 1000.0, "micron": 0.001}  # of NIfTI's units; anything else, also "unknown", is taken for mm
-TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
 CENTIMETRE = 3  # of an ultrasound region's axes
 
 
@@ -52,6 +49,7 @@ def read_header(path: str | Path, *, dimensions: int = 0) -> Header:
         path, dimensions: as for `read_image`.
 
     >>> import tempfile
+    >>> from PIL import Image
     >>> path = Path(tempfile.mkdtemp()) / "a.png"
     >>> Image.new("RGB", (4, 2)).save(path)
     >>> read_header(path)
@@ -65,25 +63,15 @@ def read_header(path: str | Path, *, dimensions: int = 0) -> Header:
         if kind == ".npy":
             array = np.load(path, mmap_mode="r", allow_pickle=False)
             return Header(channel_first(array, dimensions).shape, str(array.dtype))
-        return {"dicom": _dicom, "picture": _picture, "nifti": _nifti}[kind](path)
-
-
-def _picture(path: Path) -> Header:
-    with Image.open(path) as image:
-        raw = deep_colour(path, image)
-        width, height = image.size
-        frames = getattr(image, "n_frames", 1)
-        # Pillow gives the size of a turned TIFF as it will be, of other pictures as it is stored.
-        if image.format != "TIFF" and image.getexif().get(0x0112) in TURNED:
-            width, height = height, width
-        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF" or raw.startswith("LA")
-        deep = raw or image.mode[0] == "I"
-        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if deep else "uint8")
-    return Header((1 if grey else 3, *([frames] if frames > 1 else []), height, width), dtype)
+        return (
+            Header(*picture_shape(path))
+            if kind == "picture"
+            else {"dicom": _dicom, "nifti": _nifti}[kind](path)
+        )
 
 
 def _nifti(path: Path) -> Header:
-    nibabel = medical("nibabel", path)
+    nibabel = extra("nibabel", path)
     image: Any = nibabel.load(path)
     shape, sizes = list(image.shape[:3]), nibabel.affines.voxel_sizes(image.affine)
     stored = [float(size) for size in image.header.get_zooms()[:3]]
@@ -97,9 +85,10 @@ def _nifti(path: Path) -> Header:
     space, spacing = [0, 0, 0], [0.0, 0.0, 0.0]
     for axis, place in enumerate(order):  # (x, y, z) in RAS, read as (z, y, x)
         space[2 - place], spacing[2 - place] = int(shape[axis]), round(scale * float(sizes[axis]), 6)
-    channels = next((n for n in image.shape[3:] if n > 1), 1)
+    dtype = image.get_data_dtype()
+    channels = len(dtype.names or ()) or next((n for n in image.shape[3:] if n > 1), 1)
     flat = space[0] == 1
-    return Header((channels, *space[flat:]), str(image.get_data_dtype()), _sound(spacing[flat:]))
+    return Header((channels, *space[flat:]), "uint8" if dtype.names else str(dtype), _sound(spacing[flat:]))
 
 
 def _dicom(path: Path) -> Header:

@@ -7,21 +7,22 @@ DICOM (known by .dcm or by its first bytes; or a folder with the slices of one s
 
 from __future__ import annotations
 
-import importlib
-import sys
 import warnings
+import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from .chunks.volume import read_volume
-from .disk import BadFile, reading
+from .disk import BadFile, check_memory, extra, reading
+from .pictures import read_picture
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
-ENDINGS = (*PICTURES, ".npy", ".nii", ".nii.gz", ".dcm")
+NIFTI = (".nii", ".nii.gz", ".hdr", ".img")  # the last two are one image: its header, and its voxels
+ENDINGS = (*PICTURES, ".npy", *NIFTI[:3], ".dcm")  # of what is taken for an image in a folder
+DEFLATED = "1.2.840.10008.1.2.1.99"  # DICOM's transfer syntax that packs the whole file
 # Where an enhanced DICOM file keeps what the header of a slice would say.
 FRAME = (
     "PixelMeasuresSequence",
@@ -30,17 +31,6 @@ FRAME = (
     "PixelValueTransformationSequence",
 )
 EVEN = 0.01  # share of their distance by which neighbouring slices may differ
-BITS, PLANAR = 258, 284  # TIFF's tags for the bits of each colour, and for 2: one plane after the other
-DENSEST = 1400  # pixels that one byte can encode, packed without loss
-# Modes for grey values of more than 8 bits, and what they become.
-DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
-# Pillow keeps the upper byte of a 16-bit colour. Told the other order of bytes, it keeps the lower one; of grey beside
-# transparency, four bytes, it gives the second as red if these are called alpha, red, green and blue.
-LOWER = {"LA;16B": "ARGB"} | {
-    f"{colours};16{order}": f"{colours};16{other}"
-    for colours in ("RGB", "RGBX", "RGBA")
-    for order, other in {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}.items()
-}
 
 
 def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
@@ -59,6 +49,7 @@ def read_image(path: str | Path, *, dimensions: int = 0) -> NDArray[Any]:
         (channel, row, column) or (channel, depth, row, column).
 
     >>> import tempfile
+    >>> from PIL import Image
     >>> path = Path(tempfile.mkdtemp()) / "a.png"
     >>> Image.new("RGB", (4, 2)).save(path)
     >>> read_image(path).shape
@@ -83,15 +74,17 @@ def kind_of(path: Path) -> str:
     ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     if path.is_dir() or ending == ".dcm" or (ending not in ENDINGS and is_dicom(path)):
         return "dicom"
+    if ending in NIFTI:
+        return "nifti"
     if ending not in ENDINGS:
         raise BadFile(f"{path.name}: unknown ending {ending!r}; expected one of {' '.join(ENDINGS)}")
-    return "picture" if ending in PICTURES else "nifti" if ending.startswith(".nii") else ending
+    return "picture" if ending in PICTURES else ending
 
 
 def _decoded(path: Path, kind: str, dimensions: int) -> NDArray[Any]:
     if kind == ".npy":
         return channel_first(np.load(path, allow_pickle=False), dimensions)
-    return {"dicom": _dicom, "picture": _picture, "nifti": _nifti}[kind](path)
+    return {"dicom": _dicom, "picture": read_picture, "nifti": _nifti}[kind](path)
 
 
 def is_dicom(path: Path) -> bool:
@@ -155,106 +148,14 @@ def channel_first(array: NDArray[Any], dimensions: int = 0) -> NDArray[Any]:
     raise ValueError(f"array has shape {array.shape}; expected 1, 3 or 4 channels on the first or last axis")
 
 
-def _picture(path: Path, *, lower: bool = False) -> NDArray[Any]:
-    """Read the pixels of all pages; if asked for, only the lower bytes of 16-bit colours."""
-    if not path.stat().st_size:
-        raise ValueError("the file is empty")
-    frames, modes = [], set()
-    # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
-    with path.open("rb") as file, _opened(file) as image:
-        frame: Any
-        for frame in ImageSequence.Iterator(image):
-            modes.add(raw := deep_colour(path, frame))
-            if raw and lower:
-                frame.tile = [_of_lower_bytes(tile) for tile in frame.tile]
-            upright = _upright(_fitting(path, frame))
-            frames.append(_pixels(upright.getchannel("R") if raw.startswith("LA") else upright))
-    if len({frame.shape for frame in frames}) > 1:
-        raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
-    pixels = frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
-    return pixels if lower or modes == {""} else pixels.astype(np.uint16) << 8 | _picture(path, lower=True)
-
-
-def deep_colour(path: Path, image: Any) -> str:
-    """Tell how the 16-bit colours of an image are stored, before it is loaded; "" if it has none."""
-    raw = next((_raw_mode(tile) for tile in image.tile), "")
-    tags = image.tag_v2 if image.format == "TIFF" else {}
-    if image.mode in DEEP or (raw not in LOWER and max(tags.get(BITS, (8,))) <= 8):
-        return ""
-    if raw not in LOWER or tags.get(PLANAR) == 2:
-        raise BadFile(
-            f"{path.name}: 16-bit colours stored plane by plane, multiplied by their transparency, or not as RGB; "
-            "expected RGB, pixel by pixel. Save it as such, or as PNG"
-        )
-    return raw
-
-
-def _raw_mode(tile: Any) -> str:
-    return tile[3] if isinstance(tile[3], str) else (*(tile[3] or ()), "")[0]
-
-
-def _of_lower_bytes(tile: Any) -> Any:
-    """Make a tile give the lower bytes of its pixels; before Pillow 11 a tile is a plain tuple."""
-    other = LOWER[_raw_mode(tile)]
-    made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
-    return getattr(tile, "_make", tuple)(made)
-
-
-def _opened(file: IO[bytes]) -> Image.Image:
-    try:
-        return Image.open(file)
-    except UnidentifiedImageError:  # whose own words show a Python object
-        raise ValueError("its content is not that of an image, or of an unknown kind") from None
-    except Image.DecompressionBombError:
-        raise ValueError("it has more pixels than Pillow opens; save it smaller, or in tiles") from None
-
-
-def _fitting(path: Path, image: Image.Image) -> Image.Image:
-    """Refuse an image whose file is too small to contain it, since a damaged header may ask for gigabytes."""
-    width, height = image.size
-    if image.format in ("PNG", "TIFF", "BMP") and width * height > max(
-        1 << 24, DENSEST * path.stat().st_size
-    ):
-        raise BadFile(
-            f"{path.name}: {width} x {height} pixels in {path.stat().st_size} bytes, which cannot be"
-        )
-    return image
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """Turn a picture as every viewer shows it: cameras store pictures lying on a side, and say so."""
-    image.load()  # of a TIFF this turns the picture already
-    return ImageOps.exif_transpose(image)
-
-
-def _pixels(image: Image.Image) -> NDArray[Any]:
-    if image.mode in DEEP:
-        return np.array(image, dtype=DEEP[image.mode])[None]
-    grey = image.mode in ("L", "LA", "La", "1")
-    pixels = np.array(image.convert("L" if grey else "RGB"))
-    return pixels[None] if grey else pixels.transpose(2, 0, 1)
-
-
-def medical(package: str, path: Path) -> Any:
-    """Import the package that reads such a file; the error names the extra to install."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        kind = {"nibabel": "NIfTI", "pydicom": "DICOM"}[package]
-        raise ModuleNotFoundError(
-            f"{path.name}: {kind} needs {package}: pip install truesigma[medical]", name=package
-        ) from None
-
-
 def _nifti(path: Path) -> NDArray[Any]:
-    nibabel = medical("nibabel", path)
+    nibabel = extra("nibabel", path)
     array, grid = read_volume(path)  # scaled by the header's slope and intercept
+    if array.dtype.names:  # RGB24
+        array = np.stack([array[name] for name in array.dtype.names], axis=-1)
     array = array[(...,) + (None,) * (3 - array.ndim)]  # a plane has two axes
     array = nibabel.apply_orientation(array, nibabel.io_orientation(grid))
-    while array.ndim > 3 and array.shape[-1] == 1:
-        array = array[..., 0]
-    if array.ndim == 3:
-        array = array[..., None]
+    array = array.reshape(*array.shape[:3], *([n for n in array.shape[3:] if n > 1] or [1]))
     if array.ndim != 4:
         raise BadFile(f"{path.name}: has shape {array.shape}; expected (x, y, z) or (x, y, z, channel)")
     array = array.transpose(3, 2, 1, 0)  # (channel, z, y, x)
@@ -263,6 +164,7 @@ def _nifti(path: Path) -> NDArray[Any]:
 
 def _dicom(path: Path) -> NDArray[Any]:
     slices = dicom_pieces(path)
+    check_memory(path, sum(map(_decoded_size, slices)))
     layers = [_dicom_pixels(piece) for piece in slices]
     if not path.is_dir():
         return _by_place(layers[0], dicom_frames(slices[0]))
@@ -278,16 +180,40 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
 
     pixels: False leaves them unread.
     """
-    pydicom = medical("pydicom", path)
     if not path.is_dir():
-        return [pydicom.dcmread(path, stop_before_pixels=not pixels)]
+        return [_dicom_piece(path, pixels)]
     files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
     if not files:
         raise BadFile(f"{path.name}: a folder without DICOM files")
-    pieces = [pydicom.dcmread(file, stop_before_pixels=not pixels) for file in files]
+    pieces = [_dicom_piece(file, pixels) for file in files]
     if len({piece.get("SeriesInstanceUID") for piece in pieces}) > 1:
         raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
     return sorted(pieces, key=slice_position)
+
+
+def _dicom_piece(path: Path, pixels: bool) -> Any:
+    """A DICOM data set; one that is packed as a whole is measured before it is unpacked."""
+    pydicom = extra("pydicom", path)
+    head = pydicom.filereader.read_file_meta_info(path)
+    if head.get("TransferSyntaxUID") == DEFLATED:
+        size, unpacking = 0, zlib.decompressobj(-zlib.MAX_WBITS)
+        with path.open("rb") as file:
+            file.seek(144 + head.FileMetaInformationGroupLength)  # a preamble, four letters, and this length
+            while packed := unpacking.unconsumed_tail or file.read(1 << 16):
+                size += len(unpacking.decompress(packed, 1 << 18))
+                check_memory(path, size)
+    return pydicom.dcmread(path, stop_before_pixels=not pixels)
+
+
+def _decoded_size(piece: Any) -> int:
+    """The bytes of the pixels of a data set when they are decoded, by its header."""
+    scaled = [
+        one for one in (piece, *dicom_frames(piece)) if "RescaleSlope" in one or "ModalityLUTSequence" in one
+    ]
+    numbers = (
+        int(piece.get("NumberOfFrames") or 1) * piece.Rows * piece.Columns * piece.get("SamplesPerPixel", 1)
+    )
+    return numbers * (8 if scaled else -(-piece.get("BitsAllocated", 8) // 8))
 
 
 def dicom_frames(piece: Any) -> list[dict[str, Any]]:
@@ -333,9 +259,10 @@ def uneven(pieces: list[Any]) -> str:
 
 
 def _dicom_pixels(piece: Any) -> NDArray[Any]:
+    from pydicom.pixels import pixel_array
     from pydicom.pixels.processing import apply_modality_lut, convert_color_space
 
-    pixels: NDArray[Any] = piece.pixel_array
+    pixels: NDArray[Any] = pixel_array(piece, raw=True, view_only=True)  # without a copy
     colour = piece.PhotometricInterpretation
     if piece.get("SamplesPerPixel", 1) == 3:
         if colour.startswith("YBR"):
@@ -346,11 +273,14 @@ def _dicom_pixels(piece: Any) -> NDArray[Any]:
         # file.
         signed = piece.PixelRepresentation == 1
         pixels = (-1 if signed else 2**piece.BitsStored - 1) - pixels.astype(np.int32)
-    if "RescaleSlope" in piece or "ModalityLUTSequence" in piece:
+    scaled = [frame for frame in dicom_frames(piece) if "RescaleSlope" in frame]
+    if any("RescaleIntercept" not in one for one in (piece, *scaled) if "RescaleSlope" in one):
+        warnings.warn(
+            "a RescaleSlope without a RescaleIntercept is ignored, as pydicom ignores it", stacklevel=4
+        )
+    elif "RescaleSlope" in piece or "ModalityLUTSequence" in piece:
         pixels = apply_modality_lut(pixels, piece)
-    elif (scaled := [frame for frame in dicom_frames(piece) if "RescaleSlope" in frame]) and (
-        len(scaled) in (1, piece.get("NumberOfFrames"))
-    ):
+    elif scaled and len(scaled) in (1, piece.get("NumberOfFrames")):
         slope, intercept = (
             np.array([[[float(frame[name])]] for frame in scaled])
             for name in ("RescaleSlope", "RescaleIntercept")

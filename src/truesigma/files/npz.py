@@ -18,12 +18,11 @@ import numpy as np
 
 from ..core.arrays import Host
 from .bounds import with_bounds
-from .disk import BadFile, check_exists, content_kind, reading, write_atomically
+from .disk import BadFile, check_exists, check_memory, content_kind, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
 from .synonyms import rename_hint
 
-LIMIT, VARIABLE = 1.0, "TRUESIGMA_UNPACK_LIMIT"  # in GB, of what a packed file unpacks to
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
@@ -124,7 +123,7 @@ def read_head(file: Any) -> tuple[tuple[int, ...], bool, Any]:
 
 def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
     """Unpack those arrays, after checking how large they will be."""
-    check_unpacked(path, sum(one.info.file_size for one in members if one.packed))
+    check_memory(path, sum(one.info.file_size for one in members if one.packed))
     arrays = {}
     with reading(path), zipfile.ZipFile(path) as archive:
         for one in members:
@@ -142,17 +141,6 @@ def check_letters(path: Path, array: Host) -> None:
     letters = np.ascontiguousarray(array).reshape(-1).view(np.uint32) if array.dtype.itemsize else array[:0]
     if letters.size and letters.max() > sys.maxunicode:
         raise BadFile(f"{path} is damaged: it holds texts that are none; write or copy it again.")
-
-
-def check_unpacked(path: Path, size: int) -> None:
-    """Refuse what would unpack to more than the limit."""
-    limit = float(os.environ.get(VARIABLE, LIMIT))
-    if size > limit * 1e9:
-        raise BadFile(
-            f"{path} has {path.stat().st_size / 1e6:.1f} MB and unpacks to {size / 1e9:.1f} GB, more than the limit of "
-            f"{limit:g} GB. If you know where it comes from and have the memory, raise it: set "
-            f"{VARIABLE} to {math.ceil(size / 1e9)}."
-        )
 
 
 def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:

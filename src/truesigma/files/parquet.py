@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .disk import BadFile, content_kind, reading, write_atomically
+from .disk import BadFile, check_memory, content_kind, reading, write_atomically
 from .pages import check_levels
 from .tables import open_for_arrow
 
@@ -21,7 +21,14 @@ HASH = "hash"  # of the other texts in the footer
 def read_parquet(path: Path) -> "pa.Table":
     """Read a .parquet file as a table."""
     with parquet_file(path) as file:
+        check_memory(path, unpacked_size(file.metadata))
         return file.read()
+
+
+def unpacked_size(footer: Any) -> int:
+    """Estimate the bytes of a table in memory, where a column of one value has as many as any other."""
+    groups = sum(footer.row_group(k).total_byte_size for k in range(footer.num_row_groups))
+    return max(8 * footer.num_rows * footer.num_columns, groups)
 
 
 @contextmanager

@@ -52,6 +52,8 @@ class Stored:
         "C"  # "F": the first of the outputs' axes runs fastest, as in NIfTI files; they hold one case
     )
 
+    itemsize: int = 8  # bytes of a number as it is given
+
     @property
     def row(self) -> int:
         """Numbers of a case."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ..disk import BadFile, content_kind, reading
+from ..disk import BadFile, check_memory, content_kind, reading
 from ..npz import native
 from .reader import Fields, Next, Opened, Piece, Stored, cut
 
@@ -100,17 +100,20 @@ def _nifti(path: str) -> _Volume:
     with reading(path, "is damaged, or not a NIfTI file"):
         image: Any = nibabel.load(path)
         data, grid = image.dataobj, image.affine
+        voxels = str(data.file_like)  # which are beside a .hdr
         slope, inter = (np.float64(number) for number in (data.slope, data.inter))
         if min(image.shape) < 0:
             raise BadFile(f"{path} is damaged: its shape is {image.shape}. Copy it again.")
     scaled = partial(apply_read_scaling, slope=slope, inter=inter)
-    values = partial(_values, path, data.offset, data.dtype, math.prod(image.shape), scaled)
-    return _Volume(path, grid, Stored((1, *image.shape), values, "F"))
+    values = partial(_values, voxels, data.offset, data.dtype, math.prod(image.shape), scaled)
+    size = 8 if (slope, inter) != (1, 0) else data.dtype.itemsize
+    return _Volume(path, grid, Stored((1, *image.shape), values, "F", size))
 
 
 def read_volume(path: Path) -> tuple[Host, Host]:
     """Read the voxels of a NIfTI file to its end, where a packed file has its checksum; and where they lie."""
     volume = _nifti(str(path))
+    check_memory(path, math.prod(volume.array.shape) * volume.array.itemsize)
     with volume.array.open() as read:
         return volume.array.cases(read, 1)[0], volume.grid
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...files.disk import UNREADABLE, reading, reason, write_atomically
+from ...files.disk import UNREADABLE, check_memory, reading, reason, write_atomically
 from ...files.tables import NO_TEXT, Row
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
@@ -45,7 +45,10 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """The content of one file."""
-        return self.packed.read(name) if self.packed is not None else (self.root / name).read_bytes()
+        if self.packed is None:
+            return (self.root / name).read_bytes()
+        check_memory(self.root, self.packed.getinfo(name).file_size)
+        return self.packed.read(name)
 
     def by_stem(self, endings: Sequence[str], *, without: str = "") -> dict[str, str]:
         """File names by their stem (`a/12.png` under `12`); paths that contain `without` are left out."""

@@ -1,0 +1,205 @@
+"""Pictures: PNG, JPEG, WebP, BMP, and TIFF files with one page or, as volumes, several; with all bits of each pixel.
+
+Pillow decodes them; but TIFF files of numbers that it does not know, or reads as others, are decoded by tifffile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from .disk import BadFile, check_memory, extra
+
+TIFFS = (".tif", ".tiff")
+TURNED = (5, 6, 7, 8)  # EXIF orientations that lie on a side
+ORIENTATION = 0x0112
+READ = (
+    "bool",
+    "uint8",
+    "uint16",
+    "int16",
+    "int32",
+    "float32",
+)  # numbers of a TIFF file that Pillow reads as they are
+# Modes for grey values of more than 8 bits, and what they become.
+DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
+# Pillow keeps the upper byte of a 16-bit colour. Told the other order of bytes, it keeps the lower one; of grey beside
+# transparency, four bytes, it gives the second as red if these are called alpha, red, green and blue.
+LOWER = {"LA;16B": "ARGB"} | {
+    f"{colours};16{order}": f"{colours};16{other}"
+    for colours in ("RGB", "RGBX", "RGBA")
+    for order, other in {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}.items()
+}
+
+
+def read_picture(path: Path) -> NDArray[Any]:
+    """The pixels of a picture (channel, row, column), or of all pages of a TIFF file (channel, page, row, column)."""
+    if path.suffix.lower() not in TIFFS:
+        return _decoded(path, [0])
+    with tiff_pages(path) as pages:
+        check_memory(path, sum(page.nbytes for page in pages))
+        if any(map(_only_tifffile, pages)):
+            return _stacked(path, [_page_pixels(page) for page in pages])
+        numbers = [page.index for page in pages]
+    return _decoded(path, numbers)
+
+
+def picture_shape(path: Path) -> tuple[tuple[int, ...], str]:
+    """The shape and the type that `read_picture` gives, from the header."""
+    pages = 1
+    if path.suffix.lower() in TIFFS:
+        with tiff_pages(path) as found:
+            first, pages = found[0], len(found)
+            depth = [pages] if pages > 1 else []
+            if _only_tifffile(first):
+                space = (first.imagelength, first.imagewidth)[:: -1 if _orientation(first) in TURNED else 1]
+                dtype = "float32" if first.dtype == np.float16 else str(first.dtype)
+                return (3 if first.samplesperpixel > 2 else 1, *depth, *space), dtype
+    with path.open("rb") as file, _opened(path, file) as image:
+        raw = _deep_colour(path, image)
+        width, height = image.size
+        # Pillow gives the size of a turned TIFF as it will be, of other pictures as it is stored.
+        if image.format != "TIFF" and image.getexif().get(ORIENTATION) in TURNED:
+            width, height = height, width
+        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF" or raw.startswith("LA")
+        deep = raw or image.mode[0] == "I"
+        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if deep else "uint8")
+    return (1 if grey else 3, *([pages] if pages > 1 else []), height, width), dtype
+
+
+@contextmanager
+def tiff_pages(path: Path) -> Iterator[list[Any]]:
+    """The pages of a TIFF file that are one image, or one volume; thumbnails are left out."""
+    tifffile = extra("tifffile", path)
+    with tifffile.TiffFile(path) as file:
+        about = file.imagej_metadata or {}
+        axes = {name: int(about.get(name, 1)) for name in ("channels", "slices", "frames")}
+        if axes["channels"] > 1 or axes["frames"] > 1:
+            words = ", ".join(f"{count} {name}" for name, count in axes.items())
+            raise BadFile(
+                f"{path.name}: an ImageJ hyperstack ({words}); expected an image, or the slices of one volume. Save "
+                "the channel and the frame that is meant"
+            )
+        pages = [page for page in file.pages if not page.is_reduced]
+        if not pages:
+            raise BadFile(f"{path.name}: holds nothing but thumbnails")
+        yield pages
+
+
+def _only_tifffile(page: Any) -> bool:
+    """Whether Pillow does not read a page, or reads other numbers than are meant."""
+    deep = page.bitspersample > 8
+    return (
+        str(page.dtype) not in READ or (deep and page.photometric == 0) or (deep and page.planarconfig == 2)
+    )
+
+
+def _page_pixels(page: Any) -> NDArray[Any]:
+    """The pixels of a page (channel, row, column), upright; larger is brighter, and transparency is dropped."""
+    pixels = page.asarray()
+    pixels = np.moveaxis(pixels, page.axes.index("S"), 0) if "S" in page.axes else pixels[None]
+    pixels = pixels[: 3 if len(pixels) > 2 else 1]
+    if page.photometric == 0 and pixels.dtype.kind == "u":  # white is 0
+        pixels = np.iinfo(pixels.dtype).max - pixels
+    orientation = _orientation(page)
+    if orientation in TURNED:
+        pixels = pixels.swapaxes(1, 2)
+    pixels = pixels[
+        :, :: -1 if orientation in (3, 4, 7, 8) else 1, :: -1 if orientation in (2, 3, 6, 7) else 1
+    ]
+    return pixels.astype(np.float32) if pixels.dtype == np.float16 else pixels
+
+
+def _orientation(page: Any) -> int:
+    return int(page.tags.valueof(ORIENTATION, 1))
+
+
+def _stacked(path: Path, frames: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    if len({frame.shape for frame in frames}) > 1:
+        raise BadFile(f"{path.name}: its {len(frames)} pages have different sizes")
+    return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
+
+
+def _decoded(path: Path, numbers: Sequence[int], *, lower: bool = False) -> NDArray[Any]:
+    """The pixels of those pages by Pillow; of 16-bit colours only the lower bytes, if asked for."""
+    frames, modes = [], set()
+    # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
+    with path.open("rb") as file, _opened(path, file) as image:
+        frame: Any = image
+        for number in numbers:
+            image.seek(number)
+            modes.add(raw := _deep_colour(path, frame))
+            if raw and lower:
+                frame.tile = [_of_lower_bytes(tile) for tile in frame.tile]
+            check_memory(path, frame.width * frame.height)
+            frame.load()  # of a TIFF this turns the picture already
+            upright = ImageOps.exif_transpose(frame)  # cameras store pictures lying on a side, and say so
+            frames.append(_pixels(upright.getchannel("R") if raw.startswith("LA") else upright))
+    pixels = _stacked(path, frames)
+    if lower or modes == {""}:
+        return pixels
+    deep = pixels.astype(np.uint16)
+    deep <<= 8
+    deep |= _decoded(path, numbers, lower=True)
+    return deep
+
+
+def _opened(path: Path, file: IO[bytes]) -> Image.Image:
+    if not path.stat().st_size:
+        raise ValueError("the file is empty")
+    try:
+        image = Image.open(file)
+    except UnidentifiedImageError:  # whose own words show a Python object
+        raise ValueError("its content is not that of an image, or of an unknown kind") from None
+    except Image.DecompressionBombError:
+        raise ValueError("it has more pixels than Pillow opens; save it smaller, or in tiles") from None
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1 and image.format not in (
+        "TIFF",
+        "MPO",
+    ):  # which is a photograph, with a second view of the same
+        raise BadFile(
+            f"{path.name}: an animation of {frames} pictures ({image.format}), which is no volume; save the picture "
+            "that is meant, or the slices as TIFF"
+        )
+    return image
+
+
+def _deep_colour(path: Path, image: Any) -> str:
+    """How the 16-bit colours of an image that is yet to be loaded are stored, "" if it has none."""
+    raw = next((_raw_mode(tile) for tile in image.tile), "")
+    bits = image.tag_v2.get(258, (8,)) if image.format == "TIFF" else (8,)
+    if image.mode in DEEP or (raw not in LOWER and max(bits) <= 8):
+        return ""
+    if raw not in LOWER:
+        raise BadFile(
+            f"{path.name}: 16-bit colours multiplied by their transparency, or not as RGB; expected RGB. Save it as "
+            "such, or as PNG"
+        )
+    return raw
+
+
+def _raw_mode(tile: Any) -> str:
+    return tile[3] if isinstance(tile[3], str) else (*(tile[3] or ()), "")[0]
+
+
+def _of_lower_bytes(tile: Any) -> Any:
+    """The same piece of a file, told to give the lower bytes; before Pillow 11 it is a plain tuple."""
+    other = LOWER[_raw_mode(tile)]
+    made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
+    return getattr(tile, "_make", tuple)(made)
+
+
+def _pixels(image: Image.Image) -> NDArray[Any]:
+    if image.mode in DEEP:
+        return np.array(image, dtype=DEEP[image.mode])[None]
+    grey = image.mode in ("L", "LA", "La", "1")
+    pixels = np.array(image.convert("L" if grey else "RGB"))
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
