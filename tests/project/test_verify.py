@@ -154,6 +154,25 @@ def test_an_exported_model(finished, run):
     assert wrong(finished / "model.onnx") == ["model.onnx is whole"]
 
 
+def test_a_models_hash_covers_functions_and_operator_sets():
+    """A runtime reads them, too."""
+    onnx = pytest.importorskip("onnx")
+    from truesigma.imaging.export.graph import content_hash
+
+    model = onnx.helper.make_model(onnx.helper.make_graph([], "none", [], []))
+    before = content_hash(model)
+    onnx.helper.set_model_props(model, {"sha256": before})
+    assert content_hash(model) == before
+    model.opset_import[0].version -= 1
+    assert content_hash(model) != before
+    model.opset_import[0].version += 1
+    relu = onnx.helper.make_node("Relu", ["x"], ["y"])
+    model.functions.append(
+        onnx.helper.make_function("own", "Sigma", ["x"], ["y"], [relu], model.opset_import)
+    )
+    assert content_hash(model) != before
+
+
 def described(path, **metadata):
     """An ONNX file that computes nothing, with our metadata."""
     onnx = pytest.importorskip("onnx")

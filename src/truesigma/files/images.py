@@ -259,7 +259,7 @@ def uneven(pieces: list[Any]) -> str:
 
 
 def _dicom_pixels(piece: Any) -> NDArray[Any]:
-    from pydicom.pixels import pixel_array
+    from pydicom.pixels.utils import pixel_array
     from pydicom.pixels.processing import apply_modality_lut, convert_color_space
 
     pixels: NDArray[Any] = pixel_array(piece, raw=True, view_only=True)  # without a copy

@@ -106,7 +106,7 @@ def _nifti(path: str) -> _Volume:
             raise BadFile(f"{path} is damaged: its shape is {image.shape}. Copy it again.")
     scaled = partial(apply_read_scaling, slope=slope, inter=inter)
     values = partial(_values, voxels, data.offset, data.dtype, math.prod(image.shape), scaled)
-    size = 8 if (slope, inter) != (1, 0) else data.dtype.itemsize
+    size = 8 if slope != 1 or inter != 0 else data.dtype.itemsize
     return _Volume(path, grid, Stored((1, *image.shape), values, "F", size))
 
 

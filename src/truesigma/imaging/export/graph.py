@@ -27,9 +27,12 @@ def need_onnx() -> None:
 
 
 def content_hash(proto: Any) -> str:
-    """The SHA-256 of a model's graph and of its metadata, except for the hash itself."""
-    digest = hashlib.sha256(proto.graph.SerializeToString(deterministic=True))
+    """The SHA-256 of all that a runtime reads (graph, functions, operator sets, metadata), but for the hash itself."""
+    whole = type(proto)()
+    whole.CopyFrom(proto)
     said = sorted((one.key, one.value) for one in proto.metadata_props if one.key != "sha256")
+    del whole.metadata_props[:]
+    digest = hashlib.sha256(whole.SerializeToString(deterministic=True))
     digest.update(repr(said).encode())
     return digest.hexdigest()
 
