@@ -132,7 +132,7 @@ def load(kind: str, name: str) -> ModuleType:
 
 
 def given(choice: str, files: Iterable[str | Path], where: str | Path) -> str:
-    """A choice that was read from a file: a Python file in it is the user's own of that name, never the one it names.
+    """Take a choice that was read from a file; Python in it is the user's own file of that name, never the one named.
 
     Data must not choose the code that runs; so anybody's folder can be opened.
 

@@ -119,7 +119,7 @@ def check_memory(path: Path, size: float) -> None:
 
 
 def extra(package: str, path: Path) -> Any:
-    """The package that reads such a file, which may not be installed."""
+    """Import the package that reads such a file; the error names the extra to install."""
     try:
         return importlib.import_module(package)
     except ImportError:

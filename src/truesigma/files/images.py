@@ -192,7 +192,7 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
 
 
 def _dicom_piece(path: Path, pixels: bool) -> Any:
-    """A DICOM data set; one that is packed as a whole is measured before it is unpacked."""
+    """Read a DICOM data set; one that is packed as a whole is measured before it is unpacked."""
     pydicom = extra("pydicom", path)
     head = pydicom.filereader.read_file_meta_info(path)
     if head.get("TransferSyntaxUID") == DEFLATED:
@@ -206,7 +206,7 @@ def _dicom_piece(path: Path, pixels: bool) -> Any:
 
 
 def _decoded_size(piece: Any) -> int:
-    """The bytes of the pixels of a data set when they are decoded, by its header."""
+    """Compute the bytes of the pixels of a data set when they are decoded, from its header."""
     scaled = [
         one for one in (piece, *dicom_frames(piece)) if "RescaleSlope" in one or "ModalityLUTSequence" in one
     ]
@@ -259,8 +259,8 @@ def uneven(pieces: list[Any]) -> str:
 
 
 def _dicom_pixels(piece: Any) -> NDArray[Any]:
-    from pydicom.pixels.utils import pixel_array
     from pydicom.pixels.processing import apply_modality_lut, convert_color_space
+    from pydicom.pixels.utils import pixel_array
 
     pixels: NDArray[Any] = pixel_array(piece, raw=True, view_only=True)  # without a copy
     colour = piece.PhotometricInterpretation

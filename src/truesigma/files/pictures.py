@@ -40,7 +40,7 @@ LOWER = {"LA;16B": "ARGB"} | {
 
 
 def read_picture(path: Path) -> NDArray[Any]:
-    """The pixels of a picture (channel, row, column), or of all pages of a TIFF file (channel, page, row, column)."""
+    """Read the pixels of a picture (channel, row, column), or of all pages of a TIFF file (channel, page, row, column)."""
     if path.suffix.lower() not in TIFFS:
         return _decoded(path, [0])
     with tiff_pages(path) as pages:
@@ -52,7 +52,7 @@ def read_picture(path: Path) -> NDArray[Any]:
 
 
 def picture_shape(path: Path) -> tuple[tuple[int, ...], str]:
-    """The shape and the type that `read_picture` gives, from the header."""
+    """Tell the shape and the type that `read_picture` gives, from the header."""
     pages = 1
     if path.suffix.lower() in TIFFS:
         with tiff_pages(path) as found:
@@ -76,7 +76,7 @@ def picture_shape(path: Path) -> tuple[tuple[int, ...], str]:
 
 @contextmanager
 def tiff_pages(path: Path) -> Iterator[list[Any]]:
-    """The pages of a TIFF file that are one image, or one volume; thumbnails are left out."""
+    """Open the pages of a TIFF file that are one image, or one volume; thumbnails are left out."""
     tifffile = extra("tifffile", path)
     with tifffile.TiffFile(path) as file:
         about = file.imagej_metadata or {}
@@ -94,7 +94,7 @@ def tiff_pages(path: Path) -> Iterator[list[Any]]:
 
 
 def _only_tifffile(page: Any) -> bool:
-    """Whether Pillow does not read a page, or reads other numbers than are meant."""
+    """Tell whether Pillow does not read a page, or reads other numbers than are meant."""
     deep = page.bitspersample > 8
     return (
         str(page.dtype) not in READ or (deep and page.photometric == 0) or (deep and page.planarconfig == 2)
@@ -102,7 +102,7 @@ def _only_tifffile(page: Any) -> bool:
 
 
 def _page_pixels(page: Any) -> NDArray[Any]:
-    """The pixels of a page (channel, row, column), upright; larger is brighter, and transparency is dropped."""
+    """Read the pixels of a page (channel, row, column), upright; larger is brighter, and transparency is dropped."""
     pixels = page.asarray()
     pixels = np.moveaxis(pixels, page.axes.index("S"), 0) if "S" in page.axes else pixels[None]
     pixels = pixels[: 3 if len(pixels) > 2 else 1]
@@ -128,7 +128,7 @@ def _stacked(path: Path, frames: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _decoded(path: Path, numbers: Sequence[int], *, lower: bool = False) -> NDArray[Any]:
-    """The pixels of those pages by Pillow; of 16-bit colours only the lower bytes, if asked for."""
+    """Read the pixels of those pages by Pillow; of 16-bit colours only the lower bytes, if asked for."""
     frames, modes = [], set()
     # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
     with path.open("rb") as file, _opened(path, file) as image:
@@ -173,7 +173,7 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
 
 
 def _deep_colour(path: Path, image: Any) -> str:
-    """How the 16-bit colours of an image that is yet to be loaded are stored, "" if it has none."""
+    """Tell how the 16-bit colours of an image are stored, before it is loaded; "" if it has none."""
     raw = next((_raw_mode(tile) for tile in image.tile), "")
     bits = image.tag_v2.get(258, (8,)) if image.format == "TIFF" else (8,)
     if image.mode in DEEP or (raw not in LOWER and max(bits) <= 8):
@@ -191,7 +191,7 @@ def _raw_mode(tile: Any) -> str:
 
 
 def _of_lower_bytes(tile: Any) -> Any:
-    """The same piece of a file, told to give the lower bytes; before Pillow 11 it is a plain tuple."""
+    """Make a tile give the lower bytes of its pixels; before Pillow 11 a tile is a plain tuple."""
     other = LOWER[_raw_mode(tile)]
     made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
     return getattr(tile, "_make", tuple)(made)
