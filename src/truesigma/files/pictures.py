@@ -40,7 +40,7 @@ LOWER = {"LA;16B": "ARGB"} | {
 
 
 def read_picture(path: Path) -> NDArray[Any]:
-    """Read the pixels of a picture (channel, row, column), or of all pages of a TIFF file (channel, page, row, column)."""
+    """Read the pixels of a picture (channel, row, column), or of the pages of a TIFF (channel, page, row, column)."""
     if path.suffix.lower() not in TIFFS:
         return _decoded(path, [0])
     with tiff_pages(path) as pages:
