@@ -238,6 +238,19 @@ class Prediction:
         low, high = self._reach(level, scale)
         return Interval(self.location + scale * low, self.location + scale * high)
 
+    def quantile(self, probability: float) -> Array:
+        """What a target should be below with that probability.
+
+        >>> Prediction([0.0], scale=[1.0]).quantile(0.95).round(3)
+        array([1.645])
+        """
+        if self.bounds is not None:
+            low, high = self.interval(abs(2 * probability - 1))
+            return low if probability < 0.5 else high
+        return self.location + self.scale * of_each(
+            self.law, lambda law: law.quantile(probability), self.scale
+        )
+
     def _reach(self, level: float, scale: Array) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
         if self.bounds is None:
