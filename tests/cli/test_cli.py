@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.cli._options import split_choices
 from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
@@ -75,52 +74,6 @@ def test_options_of_each_recalibration_and_metric(folder, run):
     assert "UCE x100 bins=5" in table_of(err)
 
 
-@pytest.mark.parametrize("recipe", ["paper", "code"])
-def test_recipes_are_recorded(folder, run, recipe):
-    _, out, _ = run(*TYPICAL, *QUICK, "--recipe", recipe, "--metrics", "uce,nll", "--json", "-")
-    stored = json.loads(out)
-    assert (stored["recipe"], stored["choices"]["uce"]["error"]) == (recipe, "draws")
-    assert [row["metric"] for row in stored["rows"][:3]] == ["uce", "uce_mean", "nll"]
-
-
-def test_without_the_split(folder, run):
-    for name in ("cal", "test"):
-        cases = ts.read(f"{name}.csv")
-        write(
-            ts.Cases(
-                ts.Prediction(cases.prediction.location, aleatoric=cases.prediction.total), cases.target
-            ),
-            f"{name}_s.csv",
-        )
-    files = ["evaluate", "--calibration", "cal_s.csv", "--test", "test_s.csv"]
-    code, out, err = run(*files, *QUICK, "--json", "-")
-    undefined = [row for row in json.loads(out)["rows"] if row["value"] is None]
-    assert [row["metric"] for row in undefined] == ["uce_draws", "uce_draws"]
-    assert "needs their spread" in undefined[0]["reason"]
-    assert "(draws)" not in err  # nobody asked for it by name
-    for more in (
-        ["--recalibrate", "sigma:part=aleatoric"],
-        ["--recalibrate", "sigma:error=draws"],
-        ["--recipe", "paper"],
-    ):
-        code, out, err = run(*files, *more)
-        assert (code, out) == (2, "")
-        assert re.search("split", err)
-    code, _, err = run(*files, "--metrics", "uce:error=draws", *QUICK)
-    assert code == 2
-    assert "needs their spread" in err
-
-
-def test_laplace_scale_is_b(folder, run):
-    Path("l.csv").write_text("target,location,scale\n3,1,1\n-5,-1,1\n")
-    _, out, _ = run(
-        "evaluate", "--calibration", "l.csv", "--test", "l.csv", "--law", "laplace", *QUICK, "--json", "-"
-    )
-    assert json.loads(out)["recalibrations"]["sigma"]["factor"] == 3.0  # mean(|y - mu| / b), not its square
-    code, _, err = run("evaluate", "--calibration", "l.csv", "--test", "l.csv", "--law", "cauchy")
-    assert (code, "law is 'cauchy'" in err) == (2, True)
-
-
 def test_calibrate_and_apply(folder, run):
     code, out, _ = run("calibrate", "--calibration", "cal.csv", "--recalibrate", "sigma", "-o", "card.json")
     assert code == 0
@@ -159,13 +112,6 @@ def test_list(folder, run):
 
 def test_version(run):
     assert run("--version") == (0, f"truesigma {ts.__version__}\n", "")
-
-
-def test_choices():
-    assert split_choices("none, sigma:part=aleatoric ,aux:hidden=4,steps=9,./mine.py:a=1") == [
-        "none", "sigma:part=aleatoric", "aux:hidden=4,steps=9", "./mine.py:a=1",
-    ]  # fmt: skip
-    assert split_choices("aux,hidden=4") == ["aux:hidden=4"]
 
 
 def test_the_installed_command_from_an_empty_folder(tmp_path):

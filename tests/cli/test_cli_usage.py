@@ -107,39 +107,6 @@ def test_the_same_warning_is_shown_once(capsys):
     assert capsys.readouterr().err == "warning: aux doubts 2 cases\nwarning: another\n"
 
 
-def test_cases_of_few_different_values_are_alike_by_chance(folder, run):
-    for seed, name in enumerate(("one.csv", "other.csv")):
-        rng = np.random.default_rng(seed)
-        y = rng.integers(0, 4, 200).astype(float)
-        write(
-            ts.Cases(ts.Prediction(y + rng.integers(-1, 2, 200), aleatoric=rng.choice([1.0, 4.0], 200)), y),
-            name,
-        )
-    assert run("evaluate", "--calibration", "one.csv", "--test", "other.csv", *QUICK)[2] == ""
-
-
-def test_patients_in_both_sets_are_named(folder, run):
-    """Many groups are patients, and a recalibration must not be scored on those it has seen; sites may be the same."""
-    rng = np.random.default_rng(0)
-    for name in ("one", "other", "third"):
-        who = [f"P{k % 25 + 25 * (name == 'third')}" for k in range(50)]
-        y = rng.normal(size=50)
-        prediction = ts.Prediction(0 * y, aleatoric=rng.gamma(4, 1, 50))
-        write(ts.Cases(prediction, y, group=who), f"{name}.csv")
-        write(ts.Cases(prediction, y, group=[one[:2] for one in who]), f"{name}-site.csv")
-    said = {}
-    for test in ("other.csv", "third.csv"):
-        said[test] = run("evaluate", "--calibration", "one.csv", "--test", test, *QUICK)[2]
-    said["site"] = run("evaluate", "--calibration", "one-site.csv", "--test", "other-site.csv", *QUICK)[2]
-    warned = {
-        test: [line for line in text.splitlines() if "note:" not in line] for test, text in said.items()
-    }
-    assert warned["other.csv"][0].startswith(
-        "warning: 25 groups are in both one.csv and other.csv, such as P0."
-    )
-    assert warned["third.csv"] == warned["site"] == []
-
-
 def test_a_factor_far_from_one_is_doubted(folder, run):
     """Targets in another unit, rows in another order: the fit succeeds, and is worth nothing."""
     cases = ts.read("cal.csv")
@@ -150,22 +117,6 @@ def test_a_factor_far_from_one_is_doubted(folder, run):
     assert code == 0
     assert err.startswith("warning: a factor of ")
     assert "far from 1" not in "".join(run(*TYPICAL, *QUICK)[1:])
-
-
-def test_missing_targets(folder, run):
-    text = Path("test.csv").read_text().split("\n")
-    cells = text[1].split(",")
-    text[1] = ",".join([cells[0], "", *cells[2:]])
-    Path("gap.csv").write_text("\n".join(text))
-    command = [*TYPICAL[:-1], "gap.csv", *QUICK, "--metrics", "mse", "--json", "-"]
-    code, _, err = run(*command)
-    assert (code, "--missing empty" in err) == (2, True)
-    code, out, err = run(*command, "--missing", "empty")
-    rest = ts.read("test.csv")[1:]
-    assert json.loads(out)["cases"]["test"] == json.loads(out)["data"]["test"][0]["cases"] == len(rest)
-    assert f"note: {len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts." in err
-    value = json.loads(out)["rows"][0]["value"]
-    assert value == pytest.approx(ts.metrics.mse.score(rest.prediction, rest.target), rel=1e-12)
 
 
 def test_cards_and_comparisons_count_the_cases_that_count(folder, run):

@@ -119,11 +119,3 @@ def test_without_a_card_it_says_so(place, run, tmp_path):
     code, _, err = run("export", place / "run0", "--deterministic", "-o", tmp_path / "m.onnx")
     assert (code, err.startswith("note: without a --card")) == (0, True)
     assert "card" not in {entry.key for entry in onnx.load(tmp_path / "m.onnx").metadata_props}
-
-
-def test_the_missing_extra_is_named(place, run, tmp_path, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    code, _, err = run("export", place / "run0", "-o", tmp_path / "m.onnx")
-    assert (code, err.splitlines()[-1]) == (2, "error: this needs onnxscript: pip install 'truesigma[onnx]'.")

@@ -9,12 +9,11 @@ import scipy.special
 import torch
 from samples import KINDS, arrays_of
 
-from truesigma import Normal, Prediction, metrics
+from truesigma import Normal
 from truesigma.core.arrays import (
     ROW,
     _total_of_rows,
     as_array,
-    chunk_size,
     expand,
     like,
     namespace,
@@ -83,10 +82,6 @@ def test_there_and_back(kind):
         assert to_host(made).tolist() == [1.5, 2.5]
 
 
-def test_gradients_do_not_stop_the_way_to_the_host():
-    assert to_host(torch.ones(2, requires_grad=True)).tolist() == [1.0, 1.0]
-
-
 def test_expand():
     assert expand("weight", np.ones(3), (3, 2)).shape == (3, 2)
     assert expand("aleatoric", np.ones((3, 1)), (3, 2)).shape == (3, 2)
@@ -153,15 +148,3 @@ def test_totals_of_rows(rows, rest):
     )  # as docs/scale.md says
     for some in (values > 0.5, values < np.inf):
         assert float(_total_of_rows(torch.from_numpy(some))) == some.sum()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_cpu_arrays_are_treated_in_small_chunks(kind):
-    with arrays_of(kind) as make:
-        assert 1 << 12 <= chunk_size(make(np.zeros(1))) <= 1 << 18  # what a core keeps in its cache
-
-
-def test_more_than_double_precision_becomes_double():
-    wide = np.array([0.5, 1.5], dtype=np.longdouble)
-    assert as_array("location", wide).dtype == np.float64
-    assert metrics.crps.score(Prediction(wide, aleatoric=wide), wide + 1) > 0

@@ -53,27 +53,6 @@ def test_a_large_offset_does_not_cancel(kind, dtype, offset, spread):
     assert found == pytest.approx(exact.var(axis=0).astype(float), rel=1e-5)
 
 
-def test_equal_draws_have_no_epistemic_part():
-    mean = np.full((25, 4), 1234.5678, dtype="float32")
-    p = decompose(Draws(mean, np.ones((25, 4), dtype="float32")))
-    assert p.epistemic.tolist() == [0.0] * 4
-    assert p.location.tolist() == mean[0].tolist()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("aleatoric", ["arithmetic", "geometric"])
-def test_extreme_log_variances(dtype, aleatoric):
-    variance = np.exp(np.array([[-80.0, 80.0], [-80.0, 80.0]])).astype(dtype)
-    p = decompose(Draws(np.zeros((2, 2), dtype=dtype), variance), aleatoric=aleatoric)
-    assert np.log(p.aleatoric) == pytest.approx([-80.0, 80.0], rel=1e-5)
-
-
-def test_geometric_is_never_larger():
-    rng = np.random.default_rng(2)
-    draws = Draws(rng.normal(size=(9, 30)), np.exp(rng.normal(size=(9, 30))))
-    assert (decompose(draws, aleatoric="geometric").aleatoric <= decompose(draws).aleatoric).all()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -1,8 +1,5 @@
 """The folder is the registry: names, files of one's own."""
 
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +58,6 @@ def test_unknown_names_say_what_there_is():
         plugins.names("metric")
     with pytest.raises(AttributeError, match="no attribute 'ucee'"):
         _ = metrics.ucee
-
-
-def test_a_file_of_ones_own_works_like_a_name(mine):
-    path = mine("a", 2.0)
-    cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [1.0, 2.0])
-    result = evaluate(cases, cases, recalibrations=["none"], metrics=[path, f"{path}:times=3"])
-    assert [(r["metric"], r["value"]) for r in result.rows] == [("mine", 3.0), ("mine", 4.5)]
-    assert result.rows[1]["options"] == {"times": 3.0}
 
 
 def test_a_file_of_ones_own_is_shown_by_its_title_and_its_better_side(mine):
@@ -136,20 +125,6 @@ def test_a_stored_recalibration_does_not_choose_the_code_that_runs(tmp_path):
         truesigma.load_recalibration({"name": str(trap)})
     with pytest.raises(ValueError, match="needs its name"):
         truesigma.load_recalibration({"factor": 2.0})
-
-
-def test_the_numeric_half_imports_neither_torch_nor_plots():
-    code = """
-        import sys
-        import numpy as np
-        import truesigma as t
-        p = t.Prediction(np.zeros(9), aleatoric=np.ones(9), epistemic=np.ones(9))
-        t.evaluate(t.Cases(p, np.arange(9.0)), t.Cases(p, np.arange(9.0)), recalibrations=["none", "sigma"])
-        heavy = {"torch", "jax", "matplotlib", "plotly", "pandas", "ray"} & set(sys.modules)
-        sys.exit(f"imported: {heavy}" if heavy else 0)
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_metric_without_sums_is_scored_on_its_own(tmp_path):

@@ -80,19 +80,6 @@ def test_blocks_are_shared_by_as_many_threads_as_are_told(monkeypatch):
     assert len(seen) == 2
 
 
-def test_threads_are_those_of_the_machine_or_the_environment(monkeypatch):
-    array = np.zeros(1)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(3), raising=False)
-    assert workers(array) == 3
-    for told, expected in (("2", 2), ("64", 3), ("0", 1), ("", 3), ("4,2", 3)):
-        monkeypatch.setenv("OMP_NUM_THREADS", told)
-        assert workers(array) == expected
-    torch = pytest.importorskip("torch")
-    assert workers(torch.zeros(1)) == torch.get_num_threads()  # what its user set
-    assert workers(torch.zeros(1, device="meta")) == 1
-
-
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("split", [True, False])
 def test_memory_does_not_grow_with_the_cases(monkeypatch, threads, split):
@@ -296,19 +283,6 @@ def test_a_target_that_is_not_a_number_is_named_by_its_case_in_any_block(monkeyp
         Tally.empty().add(Prediction(np.zeros(200), aleatoric=np.ones(200)), y)
     masked = Tally.empty().add(Prediction(np.zeros(200), aleatoric=np.ones(200), mask=np.isfinite(y)), y)
     assert masked.summary()["n"] == 198
-
-
-def test_others_are_recalibrated_once(monkeypatch):
-    small_blocks(monkeypatch, 16)
-    sample, calls = draw(6, cases=200, outputs=(1,)), []
-
-    def own(prediction, *, group=None):
-        calls.append(len(prediction))
-        return prediction
-
-    cases = Cases(sample.prediction(), sample.target)
-    accumulate_each(cases, [(own, {"it": lambda block: np.zeros(1)})])
-    assert calls == [200]
 
 
 @pytest.mark.parametrize("outputs", ["separate", "mean"])

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from samples import KINDS, arrays_of, draw
@@ -119,12 +118,6 @@ def test_a_sum_beyond_its_dtype_is_refused(dtype, large):
         )  # the location's own precision does not matter
 
 
-def test_what_a_mask_hides_is_not_checked():
-    bad = [np.nan, 1.0]
-    p = Prediction(bad, aleatoric=[-1.0, 1.0], epistemic=[np.inf, 0.0], mask=[False, True], spread=bad)
-    assert len(Cases(p, [np.nan, 2.0], weight=[np.nan, 1.0])) == 2
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("left_over", [np.nan, np.inf, -np.inf, -9999.0, 0.0, 1e308])
 def test_what_a_mask_hides_is_neither_used_nor_warned_of(left_over):
@@ -201,11 +194,6 @@ def test_cases_are_cut_by_slice_mask_and_index(kind):
             assert some.id.tolist() == np.arange(40)[host].tolist()
 
 
-def test_one_case_is_cut_by_a_slice():
-    with pytest.raises(ValueError, match=r"expected some cases: \[3:4\]"):
-        draw().prediction()[3]
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -265,16 +253,6 @@ def test_a_recalibrated_prediction_leaves_its_draws_behind(choice, ddof):
     card = calibrate(Cases(made, rng.normal(size=40)), choice)
     with pytest.raises(ValueError, match=r"recalibrated, the draws were not.*leave them out"):
         Cases(card(made), np.zeros(40), draws=draws)
-
-
-def test_frames_are_taken():
-    frame = pd.DataFrame({"y": [1.0, 2.0], "mu": [1.1, 2.2], "v": [0.1, 0.2], "who": ["a", "b"]})
-    cases = Cases(Prediction(frame["mu"], aleatoric=frame["v"]), frame["y"], group=frame["who"])
-    assert cases.group.tolist() == ["a", "b"]
-    polars = pytest.importorskip("polars")
-    table = polars.from_pandas(frame)
-    cases = Cases(Prediction(table["mu"], aleatoric=table["v"]), table["y"], group=table["who"])
-    assert cases.group.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize(

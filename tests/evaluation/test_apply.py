@@ -1,7 +1,6 @@
 """Applying a card to a file: the uncertainty is recalibrated, bounds are added, and nothing else changes."""
 
 import csv
-import json
 import warnings
 from dataclasses import replace
 
@@ -107,12 +106,6 @@ def test_a_scale_stays_a_scale(tmp_path, suffix):
         np.testing.assert_allclose(out["scale"], card.recalibration.factor * scale)
 
 
-def test_no_target_or_an_unfinished_one_is_fine(tmp_path, card):
-    (tmp_path / "in.csv").write_text("location,scale,target\n1,2,\n3,4,7\n")
-    apply_file(card, tmp_path / "in.csv", tmp_path / "out.csv")
-    assert [row["target"] for row in rows(tmp_path / "out.csv")] == ["", "7"]
-
-
 def test_masked_cases_have_no_bounds(tmp_path, card):
     (tmp_path / "in.csv").write_text("location,scale,mask\n1,2,true\n,,false\n")
     apply_file(card, tmp_path / "in.csv", tmp_path / "out.csv")
@@ -142,14 +135,6 @@ def test_scale_and_split_are_kept_in_step(tmp_path, card):
         64.0,
         16.0,
     ]
-
-
-def test_the_aleatoric_part_alone(tmp_path):
-    cases = ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 4.0], epistemic=[9.0, 9.0]), [2.0, 4.0])
-    (tmp_path / "in.csv").write_text("location,aleatoric,epistemic\n1,9,16\n")
-    apply_file(calibrate(cases, "sigma:part=aleatoric"), tmp_path / "in.csv", tmp_path / "out.csv")
-    row = rows(tmp_path / "out.csv")[0]
-    assert [float(row[name]) for name in ("aleatoric", "epistemic", "spread")] == [36.0, 0.0, 16.0]
 
 
 def test_twice_is_refused(tmp_path, card):
@@ -215,14 +200,6 @@ def test_groups_reach_the_recalibration(tmp_path, card):
         type(card)(Grouped(), card.law, card.recipe, card.data), tmp_path / "in.csv", tmp_path / "out.csv"
     )
     assert seen == ["a", "b"]
-
-
-def test_a_card_from_disk(tmp_path, card):
-    write(card, tmp_path / "card.json")
-    (tmp_path / "in.csv").write_text("location,scale\n1,0.5\n")
-    apply_file(read_card(tmp_path / "card.json"), tmp_path / "in.csv", tmp_path / "out.csv")
-    assert json.loads((tmp_path / "card.json").read_text())["recalibration"]["factor"] == 2.0
-    assert rows(tmp_path / "out.csv")[0]["scale"] == "1.0"
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])

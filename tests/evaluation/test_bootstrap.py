@@ -178,13 +178,6 @@ def test_interval_agrees_with_scipy():
     assert found.high == pytest.approx(theirs.high, abs=0.03 * width)
 
 
-def test_interval_has_the_width_of_theory():
-    y = np.random.default_rng(1).normal(size=2000)
-    found = bootstrap(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y), "coverage:level=0.8")[0]
-    half = 1.96 * np.sqrt(found.value * (1 - found.value) / 2000)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
-
-
 def test_intervals_hold_the_truth_as_often_as_they_say():
     inside = np.zeros(2)
     for seed in range(200):
@@ -293,16 +286,6 @@ def test_the_factor_that_is_still_needed():
     assert found.drawn.std() == pytest.approx(fitted.standard_error, rel=0.1)
 
 
-def test_rows_of_many_outputs_come_in_pieces(monkeypatch):
-    from truesigma.core import arrays, elements
-
-    cases = make(cases=3, outputs=40)
-    whole = metric_rows(cases, ts.metrics.uce, {})[0].toarray()
-    for module in (arrays, elements):
-        monkeypatch.setattr(module, "chunk_size", lambda values: 8)
-    np.testing.assert_allclose(metric_rows(cases, ts.metrics.uce, {})[0].toarray(), whole, rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -321,19 +304,3 @@ def test_replicates_that_are_not_finite_are_passed_over():
     rows = Replicates(1.0, np.array([0.5, np.nan, 1.5, 1.0]), np.zeros(0))
     low, high = rows.interval(0.5)
     assert 0.5 <= low <= high <= 1.5
-
-
-def test_draws_that_are_kept_are_those_drawn_again(monkeypatch):
-    """The counts of one draw after another: held in few bytes, or drawn anew where there are too many to hold."""
-    plan = Resampling(np.arange(300), 300, "case", 300, replicates=50)
-    kept = np.concatenate(list(plan.counts()), axis=1)
-    monkeypatch.setattr("truesigma.evaluation.replicates.KEPT", 0)
-    monkeypatch.setattr("truesigma.evaluation.replicates.CHUNK", 900)
-    rng = np.random.default_rng(0)
-    slow = np.zeros((300, 50))
-    for column in range(50):
-        for case in rng.integers(300, size=300):
-            slow[case, column] += 1
-    assert np.array_equal(kept, slow)
-    assert np.array_equal(np.concatenate(list(plan.counts()), axis=1), slow)
-    assert kept.dtype == np.float64

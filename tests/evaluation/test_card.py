@@ -86,34 +86,6 @@ def test_a_card_gives_what_evaluate_gives():
         assert width == result.value("sigma", "width", level=0.9)
 
 
-def test_a_card_decomposes_draws_as_its_recipe_says():
-    rng = np.random.default_rng(0)
-    draws = ts.Draws(rng.uniform(size=(5, 50)), rng.lognormal(-3, 1, size=(5, 50)))
-    cases = ts.Cases(ts.decompose(draws), rng.uniform(size=50), draws=draws)
-    exact, code = (calibrate(cases, "none", recipe=recipe)(draws) for recipe in ("exact", "code"))
-    assert np.array_equal(exact.aleatoric, np.mean(draws.variance, axis=0))
-    assert np.allclose(
-        code.aleatoric, np.exp(np.mean(np.log(np.clip(draws.variance, None, 1)), axis=0)), rtol=1e-12
-    )
-    assert np.allclose(code.epistemic, np.var(draws.mean, axis=0, ddof=1), rtol=1e-12)
-
-
-def test_another_law_is_refused():
-    card = calibrate(simulated(), "sigma")
-    with pytest.raises(ValueError, match="have law 'laplace', the card was fitted for 'normal'"):
-        card(ts.Prediction([1.0], aleatoric=[1.0], law=ts.Laplace()))
-
-
-def test_without_the_split():
-    scale_only = ts.Cases(ts.Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [1.0, 3.0])
-    with pytest.raises(ValueError, match="part='aleatoric' needs the aleatoric/epistemic split"):
-        calibrate(scale_only, "sigma:part=aleatoric")
-    with pytest.raises(ValueError, match="error of the draws needs their spread"):
-        calibrate(scale_only, "sigma:error=draws")
-    with pytest.raises(ValueError, match="recipe 'paper' needs the aleatoric/epistemic split"):
-        calibrate(scale_only, "sigma", recipe="paper")
-
-
 OWN = """
 from truesigma import Prediction
 class Double:

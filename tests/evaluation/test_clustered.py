@@ -86,12 +86,6 @@ def test_outputs_of_different_size_are_ranked_within_themselves():
     assert found.error == pytest.approx(1 / math.sqrt(1500), rel=0.1)
 
 
-def test_a_constant_has_no_rank():
-    ones = np.ones((30, 1))
-    found = ordered.rank_correlation(np.arange(30.0)[:, None], ones, ones, np.arange(30), 30)
-    assert (found.value[0], found.error) == (0, 0)
-
-
 def test_thirds_keep_ties_together_within_each_output():
     key = np.array([[1, 10], [1, 20], [1, 30], [2, 40], [2, 50], [3, 60]], float)
     found = ordered.thirds(key, np.ones((6, 2)))

@@ -1,12 +1,10 @@
 """The comparison of recalibrations: against slow loops, known answers, groups, leaks, and what it refuses."""
 
-import json
 import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from samples import draw
 from select_cases import make
 
 import truesigma as ts
@@ -176,30 +174,6 @@ def test_no_case_and_no_patient_is_scored_by_a_fit_that_saw_it(tmp_path):
     assert found.recalibrations["spy"].seen == set(cases.prediction.location.tolist())
 
 
-@pytest.mark.parametrize("outputs", [(3,), (2, 4)])
-def test_torch_gives_the_same_numbers(outputs):
-    torch = pytest.importorskip("torch")
-    sample = draw(1, outputs=outputs, mask=True, weight=True)
-    pair = [
-        ts.Cases(sample.prediction(make_), make_(sample.target), weight=make_(sample.weight))
-        for make_ in (np.asarray, torch.tensor)
-    ]
-    ours, theirs = (compare(c, recalibrations=["sigma", "isotonic"], metric="crps", folds=4) for c in pair)
-    for a, b in zip(ours.rows, theirs.rows):
-        assert a["score"] == pytest.approx(b["score"], rel=1e-9)
-    assert ours.choice == theirs.choice
-
-
-def test_recipes_decompose_and_score_in_their_way():
-    rng = np.random.default_rng(0)
-    draws = ts.Draws(rng.uniform(size=(5, 60, 2)), rng.lognormal(-3, 1, size=(5, 60, 1)))
-    cases = ts.Cases(ts.decompose(draws), rng.uniform(size=(60, 2)), draws=draws)
-    for name in ("exact", "paper", "code"):
-        rows = rows_of(compare(cases, recalibrations=["sigma"], recipe=name))
-        result = ts.evaluate(cases, cases, recalibrations=["none"], metrics=["nll"], recipe=name)
-        assert rows["none"].score == pytest.approx(result.value("none", "nll"), rel=1e-9)
-
-
 def test_a_score_that_is_not_defined_has_a_reason_and_is_not_chosen():
     found = compare(make(100, 2.0), recalibrations=["sigma", "isotonic"])
     row = rows_of(found)["isotonic"]
@@ -222,18 +196,6 @@ def test_harm_is_named(tmp_path):
     found = compare(make(30, 1.15, group=np.arange(30)), recalibrations=[str(tmp_path / "spy.py")])
     assert found.warnings == ("spy widens the 90% intervals by 14%, and nll is not clearly better for it.",)
     assert compare(make(200, 2.0), recalibrations=["sigma"]).warnings == ()
-
-
-def test_what_is_written_is_plain():
-    found = compare(make(50, 2.0, group=np.arange(50) // 2), recalibrations=["sigma", "conformal"])
-    stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert stored["choice"] == "sigma"
-    assert stored["plan"] == {"folds": 10, "seed": 0, "by": "group", "units": 25, "cases": 50, "level": 0.95}
-    assert [row["recalibration"] for row in stored["rows"]] == ["none", "sigma", "conformal"]
-    assert repr(found) == "Comparison('sigma' of 3 by nll)"
-    assert compare(make(50, 2.0), recalibrations="sigma", seed=4).rows[1] == pytest.approx(
-        compare(make(50, 2.0), recalibrations="sigma", seed=4).rows[1]
-    )
 
 
 @pytest.mark.parametrize("name", PROPER)

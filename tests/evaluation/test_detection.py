@@ -27,19 +27,6 @@ def test_equals_scikit_learn(seed, unshifted, shifted, ties):
     assert detection.fpr95(low, high) == pytest.approx(alarms[np.argmax(hits >= 0.95)])
 
 
-def test_auroc_is_the_share_of_pairs_in_order():
-    rng = np.random.default_rng(0)
-    low, high = rng.integers(0, 9, 30).astype(float), rng.integers(2, 11, 20).astype(float)
-    pairs = [1.0 if b > a else 0.5 if b == a else 0.0 for a in low for b in high]
-    assert detection.auroc(low, high) == pytest.approx(np.mean(pairs), rel=1e-12)
-
-
-def test_nineteen_of_twenty_are_95_percent():
-    shifted = np.arange(1.0, 21.0)
-    # All but the least sure of the unshifted-like ones: the threshold 2 finds 19 of 20 and calls one of two.
-    assert detection.fpr95([1.5, 2.5], shifted) == 0.5
-
-
 def test_what_cannot_and_what_can_be_told_apart():
     same = np.ones(10)
     assert detection.auroc(same, same) == 0.5
@@ -47,13 +34,6 @@ def test_what_cannot_and_what_can_be_told_apart():
     assert detection.fpr95(same, same) == 1.0
     assert detection.auroc(same, same + 1) == detection.aupr(same, same + 1) == 1.0
     assert detection.fpr95(same, same + 1) == 0.0
-
-
-def test_tensors_of_any_shape():
-    torch = pytest.importorskip("torch")
-    low, high = torch.rand(3, 4), torch.rand(5, 2)
-    for score in (detection.auroc, detection.aupr, detection.fpr95):
-        assert score(low, high) == pytest.approx(score(low.numpy().ravel(), high.numpy().ravel()))
 
 
 def test_bad_input():

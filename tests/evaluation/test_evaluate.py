@@ -1,6 +1,5 @@
 """Recalibrations x metrics: the rows are complete, named as the recipe says, and equal the scores called directly."""
 
-import json
 import math
 
 import numpy as np
@@ -190,32 +189,6 @@ def test_options_are_recorded():
     assert result.value("sigma", "width", level=0.95, part="total") == result.rows[-2]["value"]
     with pytest.raises(KeyError, match="there is no such row"):
         result.value("sigma", "nll")
-
-
-def test_one_name_is_a_list_of_one():
-    cases = cases_of(draw(11))
-    assert len(evaluate(cases, cases, recalibrations="sigma", metrics="nll").rows) == 1
-    pairs = evaluate(cases, cases, recalibrations=("aux", {"hidden": 0}), metrics=("uce", {"bins": 3}))
-    assert list(pairs.by_label()) == ["aux:hidden=0"]
-    assert [row["metric"] for row in pairs.rows] == ["uce", "uce_draws"]
-
-
-def test_result_is_plain_json():
-    cases = without_split(draw(12))
-    stored = json.loads(
-        json.dumps(evaluate(cases, cases, recalibrations=["sigma"]).to_dict(), allow_nan=False)
-    )
-    assert stored["rows"][0]["recalibration"] == "sigma"
-    assert set(stored["versions"]) >= {"python", "truesigma", "numpy"}
-
-
-def test_laplace_has_all_rows():
-    calibration, test = (cases_of(draw(s, law="laplace")) for s in (13, 14))
-    result = evaluate(calibration, test, recalibrations=["none", "sigma"])
-    assert all(r["value"] is not None for r in result.rows)
-    under_paper = evaluate(calibration, test, recalibrations=["sigma"], recipe="paper", metrics=["nll"])
-    assert under_paper.rows[0]["value"] is None
-    assert "units='nats'" in under_paper.rows[0]["reason"]
 
 
 @pytest.mark.parametrize(

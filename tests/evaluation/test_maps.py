@@ -172,25 +172,6 @@ def test_a_location_of_scaled_integers(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["isotonic", "conformal", "aux"])
-def test_other_recalibrations(run, tmp_path, name):
-    """Those that need every element, from volumes of different shapes; a law without a variance has no sigma."""
-    for k, shape in enumerate([(6, 5, 4), (5, 5, 5)]):
-        make_case(tmp_path / "cal", f"p{k}", shape, k)
-    make_case(tmp_path / "new", "q", (4, 4, 4), 5, target=False)
-    assert run("calibrate", "--calibration", "cal/*.nii.gz", "--recalibrate", name, "-o", "card.json")[0] == 0
-    code, _, err = run("apply", "card.json", "new", "-o", "out")
-    assert code == 0, err
-    written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"q_lower_90.nii.gz", "q_upper_90.nii.gz"} <= written
-    card = read_card(tmp_path / "card.json")
-    try:
-        assert card(ts.Prediction([0.0], aleatoric=[1.0])).variance > 0
-        assert "q_sigma.nii.gz" in written
-    except ts.Undefined:
-        assert "q_sigma.nii.gz" not in written
-
-
 def test_a_manifest_names_files_in_any_way(run, tmp_path):
     _, scale, mask = make_case(tmp_path, "p", (3, 4, 5), 3)
     for field, other in {"location": "pred", "scale": "sd", "mask": "brain"}.items():
@@ -248,14 +229,6 @@ def test_a_scale_of_0_without_a_mask_is_refused_before_anything_is_written(tmp_p
     with pytest.raises(BadFile, match=r"p_location.nii.gz: scale is 0 .* or mask it"):
         apply_maps(card, [str(tmp_path)], tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_grids_that_differ_are_refused(tmp_path):
-    make_case(tmp_path, "p", (3, 3, 3), 0)
-    save(tmp_path / "p_scale.nii.gz", np.ones((3, 3, 3)), nibabel.Nifti1Header())
-    card = factor_card(2.0)
-    with pytest.raises(BadFile, match="different grids"):
-        apply_maps(card, [str(tmp_path)], tmp_path / "out")
 
 
 def test_a_folder_of_maps_is_its_files(run, tmp_path):

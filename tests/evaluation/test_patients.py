@@ -1,13 +1,11 @@
 """Patients say which cases belong together, groups what is looked at apart: in every value, file and command."""
 
-import csv
 import math
 
 import numpy as np
 import pytest
 
-import truesigma as ts
-from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
+from truesigma import Cases, Prediction, Tally, calibrate, read, write
 from truesigma.core import plugins
 from truesigma.evaluation.compare import compare, fold_of
 from truesigma.evaluation.questions import questions
@@ -85,54 +83,6 @@ def test_files_keep_patients_and_groups(tmp_path, ending, group):
     some = again[again.patient == "p1"]
     assert set(some.patient) == {"p1"}
     assert all(len(names) == 6 for names in some.groups.values())
-
-
-def test_files_in_pieces_are_as_in_memory(tmp_path):
-    """A manifest says patient and groups; the error counts patients, each group of each column has its scores."""
-    parts = {}
-    for site in ("A", "B"):
-        for sex in ("f", "m"):
-            cases = made(seed=len(parts), patients=10, group=False)
-            write(Cases(cases.prediction, cases.target), tmp_path / f"{site}{sex}.npz")
-            parts[site, sex] = cases
-    names = {}
-    with open(tmp_path / "all.csv", "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["file", "patient", "group:site", "group:sex"])
-        for number, (site, sex) in enumerate(parts):
-            names[site, sex] = f"p{number // 2}"  # a patient in two files
-            rows.writerow([f"{site}{sex}.npz", names[site, sex], site, sex])
-    found = ts.evaluate(
-        tmp_path / "all.csv",
-        [tmp_path / "all.csv"],
-        recalibrations=["sigma"],
-        metrics=["mse"],
-        by_group=True,
-        engine="local",
-    )
-    joined = Cases(
-        Prediction(
-            np.concatenate([c.prediction.location for c in parts.values()]),
-            variance=np.concatenate([c.prediction.variance for c in parts.values()]),
-        ),
-        np.concatenate([c.target for c in parts.values()]),
-        patient=np.repeat([names[k] for k in parts], 60),
-        group={
-            "site": np.repeat([k[0] for k in parts], 60),
-            "sex": np.repeat([k[1] for k in parts], 60),
-        },
-    )
-    whole = evaluate(joined, joined, recalibrations=["sigma"], metrics=["mse"])
-    fitted = [one.recalibrations["sigma"] for one in (found, whole)]
-    assert fitted[0].factor == pytest.approx(fitted[1].factor, rel=1e-12)
-    assert fitted[0].standard_error == pytest.approx(fitted[1].standard_error, rel=1e-9)
-    assert found.value("sigma", "mse") == pytest.approx(whole.value("sigma", "mse"), rel=1e-12)
-    assert list(found.groups) == ["sex f", "sex m", "site A", "site B"]
-    for name, one in found.groups.items():
-        column, _, value = name.partition(" ")
-        some = joined[joined.groups[column] == value]
-        expected = float(np.mean((some.target - some.prediction.location) ** 2))
-        assert one.value("sigma", "mse") == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_clusters_are():

@@ -123,31 +123,6 @@ def test_volumes_of_whole_numbers_are_scaled(tmp_path, in_pieces):
     np.testing.assert_array_equal(whole.cases.prediction.location[0], location)
 
 
-def test_volumes_of_different_sizes_in_pieces_and_whole(tmp_path, in_pieces):
-    """A large volume beside a small one: a cluster each, and scores over the voxels of both."""
-    nibabel = pytest.importorskip("nibabel")
-    rng, parts = np.random.default_rng(3), []
-    for k, shape in enumerate(((5, 4, 7), (3, 2, 2), (6, 6, 6))):
-        location, scale = rng.normal(size=shape), rng.uniform(0.5, 2, size=shape)
-        arrays = {"location": location, "scale": scale, "target": location + scale * rng.normal(size=shape)}
-        for name, array in arrays.items():
-            nibabel.save(nibabel.Nifti1Image(array, np.eye(4)), tmp_path / f"v{k}_{name}.nii")
-        parts.append({name: array.ravel() for name, array in arrays.items()})
-    path = str(tmp_path / "*.nii")
-    found = ts.evaluate([path], [[path]], recalibrations=["none", "sigma"], engine="local")
-    assert {chunk.cases.target.shape for chunk in in_pieces} >= {(1, 30), (1, 3, 2, 2)}
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    prediction = ts.Prediction(whole["location"], aleatoric=whole["scale"] ** 2)
-    clusters = np.repeat(["a", "b", "c"], [len(part["target"]) for part in parts])
-    sigma = ts.recalibrate.sigma.fit(prediction, whole["target"], group=clusters)
-    assert found.recalibrations["sigma"].factor == pytest.approx(sigma.factor, rel=1e-12)
-    assert found.recalibrations["sigma"].standard_error == pytest.approx(sigma.standard_error, rel=1e-9)
-    for name in ("uce", "ence", "crps"):
-        expected = getattr(ts.metrics, name).score(prediction, whole["target"])
-        assert found.value("none", name) == pytest.approx(expected, rel=1e-10)
-    assert found.value("none", "ause") is None
-
-
 def test_what_is_wrong_in_a_piece_is_named(tmp_path, in_pieces):
     cases = make(0, 3, mask=False)
     path = write(cases, tmp_path, "all", ".npz")

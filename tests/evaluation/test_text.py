@@ -77,12 +77,6 @@ def test_parts_with_other_conventions_stand_in_lines_of_their_own():
     assert cells["UCE x100 (draws)"][0] == cells["UCE x100 (mean)"][1] == "-"
 
 
-def test_the_same_choice_twice_is_shown_once():
-    table = evaluation_table(evaluation(recalibrations=["none", "none", "sigma"], metrics=["mse", "nll"]))
-    assert table.head == ("metric", "none", "sigma")
-    assert len(table.rows) == 2
-
-
 def test_the_catalogue_reads_every_plugin():
     for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "recipes"):
         for entry in catalogue(kind):
@@ -98,12 +92,6 @@ def test_two_choices_of_the_same_meaning_have_a_column_each():
     table = evaluation_table(evaluation(recalibrations=["sigma", "sigma:part=total"], metrics=["mse", "nll"]))
     assert table.head == ("metric", "sigma", "sigma:part=total")
     assert [row[1] == row[2] for row in table.rows] == [True, True]
-
-
-def test_a_score_that_is_asked_for_twice_is_shown_once():
-    table = evaluation_table(evaluation(metrics=["coverage", "coverage:level=0.9", "mse"]))
-    titles = [row[0] for row in table.rows]
-    assert titles == ["coverage 50 %", "coverage 90 %", "coverage 95 %", "coverage 99 %", "MSE"]
 
 
 def test_results_print_as_their_tables():

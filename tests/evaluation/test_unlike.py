@@ -1,6 +1,5 @@
 """New cases beyond those that a card was fitted on: how many there may be by chance, and what is said of more."""
 
-import itertools
 import json
 import warnings
 from dataclasses import replace
@@ -39,15 +38,6 @@ def test_the_chance_is_that_of_a_beta_binomial(new, known):
         assert chance_beyond(beyond, new, known) == pytest.approx(
             betabinom.sf(beyond - 1, new, 2, known - 1), abs=1e-12
         )
-
-
-def test_the_chance_by_all_orders():
-    """Of 3 known and 3 new cases, every order is as likely as the others."""
-    orders = list(itertools.permutations(range(6)))
-    beyond = [sum(not min(o[:3]) < x < max(o[:3]) for x in o[3:]) for o in orders]
-    for least in range(4):
-        share = sum(k >= least for k in beyond) / len(orders)
-        assert chance_beyond(least, 3, 3) == pytest.approx(share, abs=1e-12)
 
 
 @pytest.mark.parametrize("new", [1, 40])

@@ -145,12 +145,6 @@ def test_the_limit_can_be_raised(tmp_path, monkeypatch):
     assert len(read_value(tmp_path / "a.npz")) == 1 << 20
 
 
-def test_draws_without_cases(tmp_path):
-    np.savez(tmp_path / "a.npz", mean=np.zeros(3), variance=np.ones(3), target=np.zeros(3))
-    with pytest.raises(BadFile, match=r"a\.npz: mean has shape \(3,\); expected the axes"):
-        list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0]))
-
-
 def test_an_archive_whose_list_is_swallowed(tmp_path):
     path = tmp_path / "a.npz"
     write(ts.Cases(ts.Prediction([1.0], aleatoric=[1.0]), [1.0], unit="mm"), path)

@@ -174,11 +174,3 @@ def test_frames_of_an_enhanced_dicom_file_are_sorted_and_rescaled_like_slices(tm
     del each[2].PlanePositionSequence  # a frame without a place: all stay as they are stored
     write_dicom(tmp_path / "e.dcm", frames, PerFrameFunctionalGroupsSequence=each)
     assert read_image(tmp_path / "e.dcm")[0, :, 0, 0].tolist() == [-5, 5, 195, 2995]
-
-
-def test_nifti_of_two_axes(tmp_path):
-    nibabel = pytest.importorskip("nibabel")
-    pixels = np.arange(12, dtype=np.float32).reshape(4, 3)
-    nibabel.save(nibabel.Nifti1Image(pixels, np.diag([-0.7, 0.4, 1, 1])), tmp_path / "a.nii")
-    assert read_header(tmp_path / "a.nii").spacing == (0.4, 0.7)
-    np.testing.assert_array_equal(read_image(tmp_path / "a.nii")[0], pixels[::-1].T)

@@ -12,7 +12,7 @@ from PIL import Image
 
 from truesigma.files.headers import read_header
 from truesigma.files.images import channel_first, is_image, is_series, read_image
-from truesigma.imaging.data.archive import BrokenFiles, complain, fill, open_archive, recall, save_arrays
+from truesigma.imaging.data.archive import BrokenFiles, complain, fill, open_archive
 from truesigma.imaging.data.prepare import as_stored
 
 RNG = np.random.default_rng(0)
@@ -26,13 +26,6 @@ def test_pictures(tmp_path, ending):
     Image.fromarray(COLOUR).save(tmp_path / f"colour.{ending}")
     assert np.array_equal(read_image(tmp_path / f"grey.{ending}"), GREY[None])
     assert np.array_equal(read_image(tmp_path / f"colour.{ending}"), COLOUR.transpose(2, 0, 1))
-
-
-def test_jpeg(tmp_path):
-    Image.fromarray(np.full((8, 8), 100, np.uint8)).save(tmp_path / "a.JPG")
-    image = read_image(tmp_path / "a.JPG")
-    assert image.shape == (1, 8, 8)
-    assert np.abs(image.astype(int) - 100).max() <= 2
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "tif"])
@@ -119,17 +112,6 @@ def test_tiff_stack_is_a_volume(tmp_path):
     assert np.array_equal(read_image(tmp_path / "stack.tif"), pages[None])
     with pytest.raises(ValueError, match="3-D, expected 2-D"):
         read_image(tmp_path / "stack.tif", dimensions=2)
-
-
-def test_npy(tmp_path):
-    np.save(tmp_path / "a.npy", COLOUR)
-    np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    np.save(tmp_path / "text.npy", np.array([["a"]]))
-    assert np.array_equal(read_image(tmp_path / "a.npy"), COLOUR.transpose(2, 0, 1))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        read_image(tmp_path / "pickled.npy")
-    with pytest.raises(ValueError, match="expected numbers"):
-        read_image(tmp_path / "text.npy")
 
 
 @pytest.mark.parametrize(
@@ -316,18 +298,3 @@ def test_fill_reports_every_failure_in_order():
 def test_programming_errors_are_not_taken_for_broken_files():
     with pytest.raises(ZeroDivisionError):
         fill(np.zeros((1, 1)), ["a"], lambda name: np.array([1 / 0]))
-
-
-def test_saving_is_all_or_nothing(tmp_path):
-    path = tmp_path / "a.npz"
-    save_arrays(path, {"image": np.ones(3), "name": np.array(["x"])})
-    with pytest.raises(ValueError, match="allow_pickle"):
-        save_arrays(path, {"image": np.array([object()])})
-    assert [file.name for file in tmp_path.iterdir()] == ["a.npz"]
-    kept = recall(path, np.array(["x"]))
-    assert kept is not None
-    assert kept.tolist() == [1, 1, 1]
-    assert recall(path, np.array(["y"])) is None
-    path.write_bytes(path.read_bytes()[:50])
-    with pytest.warns(UserWarning, match="is damaged"):
-        assert recall(path, np.array(["x"])) is None

@@ -12,7 +12,6 @@ from truesigma import Cases, Prediction, read, write
 from truesigma.evaluation.apply import apply_file
 from truesigma.files.disk import BadFile
 from truesigma.files.fileset import open_fileset, read_whole
-from truesigma.files.roles import renamed
 
 TABLE = {
     "truth": [1.0, 2.0, 3.0, 4.0],
@@ -71,12 +70,6 @@ def test_files_whose_outputs_have_other_names_are_no_set(tmp_path):
         Cases.concat(read(tmp_path / "a.npz"), read(tmp_path / "b.npz"))
 
 
-def test_names_fit_the_outputs():
-    for names in (("a", "b"), ("a", "b", "b"), ("a", "b", "c", "d")):
-        with pytest.raises(ValueError, match=r"names are a, b.* beside 3 output"):
-            Cases(Prediction(np.zeros((2, 3)), scale=np.ones((2, 3))), np.zeros((2, 3)), names=names)
-
-
 def stored(folder, ending, table=TABLE):
     path = folder / f"cases.{ending}"
     if ending == "npz":
@@ -113,12 +106,6 @@ def test_columns_are_chosen_in_every_kind_of_file(tmp_path, ending):
         check(read_whole(files, lambda some: some.prediction))
 
 
-def test_columns_of_a_frame_are_chosen():
-    import pyarrow as pa
-
-    check(ts.read(pa.table(TABLE), columns=CHOICE))
-
-
 def test_a_manifest_has_columns_of_its_own(tmp_path):
     for name in ("one", "two"):
         write(Cases(Prediction([0.0, 1.0], aleatoric=[1.0, 1.0]), [0.5, 0.5]), tmp_path / f"{name}.npz")
@@ -127,11 +114,6 @@ def test_a_manifest_has_columns_of_its_own(tmp_path):
     whole = read_whole(open_fileset(tmp_path / "all.csv", columns=choice), lambda some: some.prediction)
     assert whole.patient.tolist() == ["p1", "p1", "p2", "p2"]
     assert whole.groups["hospital"].tolist() == ["A", "A", "B", "B"]
-
-
-def test_numbered_columns_are_chosen_by_their_stem():
-    names = ["y_0", "y_1", "location_0", "target"]
-    assert renamed(names, {"target": "y"}) == ["target_0", "target_1", "location_0", "target (not read)"]
 
 
 @pytest.mark.parametrize(

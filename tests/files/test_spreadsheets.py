@@ -74,11 +74,6 @@ def test_a_last_row_of_nan_is_no_empty_one(tmp_path):
         assert len(read_csv(path)) == len(case_table(path)) == 3
 
 
-def test_a_last_row_of_zeros_is_no_empty_one(tmp_path):
-    (tmp_path / "a.csv").write_text("target,location,variance,weight,mask\n1,2,3,1,true\n0,0,0,0,false\n")
-    assert len(read_value(tmp_path / "a.csv")) == 2
-
-
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
 def test_a_card_is_applied_to_them(tmp_path, plain, ending):
     """What they are written to is read as they are."""

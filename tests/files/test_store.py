@@ -141,13 +141,6 @@ def test_dense_outputs_come_back_from_npz_and_are_refused_by_tables(tmp_path):
         write(cases, tmp_path / "dense.csv")
 
 
-def test_an_empirical_law_comes_back(tmp_path):
-    law = ts.Empirical([-1.5, 0.1, 2.0], unit=2.0, moment=1)
-    for suffix in (".npz", ".parquet", ".csv"):
-        write(ts.Prediction([1.0], aleatoric=[2.0], epistemic=[3.0], law=law), tmp_path / f"p{suffix}")
-        assert read_value(tmp_path / f"p{suffix}").law.to_dict() == law.to_dict()
-
-
 def test_torch_arrays_are_written(tmp_path):
     torch = pytest.importorskip("torch")
     location, a, e, target = sample((5, 2), dtype=np.float32)
@@ -156,11 +149,6 @@ def test_torch_arrays_are_written(tmp_path):
     found = read(tmp_path / "t.npz")
     assert same(found.prediction.aleatoric, a)
     assert same(found.target, target)
-
-
-def test_big_endian_arrays_are_read(tmp_path):
-    np.savez(tmp_path / "b.npz", location=np.array([1.0, 2.0], ">f8"), scale=np.array([1.0, 2.0], ">f4"))
-    assert read_value(tmp_path / "b.npz").scale.tolist() == [1.0, 2.0]
 
 
 # Tables ------------------------------------------------------------------------------------------------------------
@@ -183,15 +171,6 @@ def test_one_scale_serves_several_outputs_and_order_of_columns_does_not_matter(t
     assert cases.prediction.scale.tolist() == [[3.0, 3.0]]
     assert cases.group.tolist() == ["g"]
     assert cases.prediction.epistemic is None
-
-
-def test_csv_as_spreadsheets_write_it(tmp_path):
-    """A byte-order mark, Windows line ends, blanks around names and numbers, quotes, a blank line at the end."""
-    path = tmp_path / "t.csv"
-    path.write_bytes(b'\xef\xbb\xbfid, target ,location,scale\r\n007, 1.5 ,"2",1e-1\r\n"a,\nb",2,3,4\r\n\r\n')
-    cases = read(path)
-    assert cases.id.tolist() == ["007", "a,\nb"]
-    assert cases.target.tolist() == [1.5, 2.0]
 
 
 def test_law_and_unit_columns(tmp_path):

@@ -18,7 +18,7 @@ from truesigma.files.disk import BadFile
 from truesigma.page import report
 from truesigma.page.blocks import cell, table
 from truesigma.page.formula import formulas
-from truesigma.page.markup import Html, element, join, json_text
+from truesigma.page.markup import element, json_text
 from truesigma.page.numbers import estimate_parts, number, percent
 from truesigma.page.thumbnails import SIZE, find_images, picture
 
@@ -39,15 +39,6 @@ def test_text_never_becomes_markup(first, second):
 )
 def test_embedded_json_holds_no_markup(value):
     assert not set("<>&\u2028\u2029") & set(json_text(value))
-
-
-def test_attributes_and_void_elements():
-    assert (
-        element("input", {"checked": True, "disabled": False, "value": None, "max": 3})
-        == '<input checked max="3">'
-    )
-    assert isinstance(join(["<"]), Html)
-    assert join(["<", Html("<br>")]) == "&lt;<br>"
 
 
 def test_names_of_columns_are_escaped_too():
@@ -72,13 +63,6 @@ def test_names_of_columns_are_escaped_too():
 )  # fmt: skip
 def test_numbers(value, step, text):
     assert number(value, step) == text
-
-
-def test_estimates_as_text():
-    assert estimate_parts(Estimate(None, reason="why")) == ("–", "")
-    assert estimate_parts(Estimate(2.0)) == ("2.00", "")
-    assert estimate_parts(Estimate(1.0, 1.0, 1.0), share=True) == ("100.0\xa0%", "[100.0, 100.0]")
-    assert percent(None) == "–"
 
 
 def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():

@@ -151,17 +151,6 @@ def test_figures(folder, run, name):
     assert json.loads(Path("table.json").read_text())["table"]
 
 
-def test_the_numbers_of_figures(folder, run):
-    pytest.importorskip("matplotlib")
-    run("figure", "calibration", "test.csv", *FIT, "-o", "c.pdf", "--json", "c.json")
-    found = json.loads(Path("c.json").read_text())["table"]
-    test = ts.read("test.csv")
-    expected = ts.diagrams.calibration.table(test.prediction, test.target)
-    assert found["none"]["error"] == pytest.approx([e if np.isfinite(e) else None for e in expected.error])
-    run("figure", "coverage", "test.csv", "-o", "c.pdf", "--json", "c.json")
-    assert list(json.loads(Path("c.json").read_text())["table"]) == ["none"]  # nothing to fit on
-
-
 def test_missing_targets_are_counted(folder, run):
     head, first, *rest = Path("test.csv").read_text().splitlines()
     cells = dict(zip(head.split(","), first.split(","))) | {"target": ""}

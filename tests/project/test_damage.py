@@ -23,16 +23,6 @@ def test_damaged_weights_are_put_back(finished, run):
     assert marks(output) == before
 
 
-def test_a_damaged_checkpoint_is_not_approved(finished, run):
-    output = finished / "output"
-    for name in ("best", "last"):
-        flip(output / "runs" / "0" / f"{name}.safetensors", -100)
-    code, _, err = run("run", "--device", "cpu")
-    assert code == 2
-    assert "last.safetensors is damaged" in err
-    assert "remove the folder" in err
-
-
 def broken_files():
     """Damaged images by name, with what a decoder raises on them."""
     from io import BytesIO

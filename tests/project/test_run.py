@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from project_files import call, change, make_images, marks, tiny, write_table
+from project_files import call, change, marks
 
 import truesigma as ts
 from truesigma.files.disk import locked
@@ -213,44 +213,6 @@ def test_an_ensemble(begun, run):
     assert ts.read(place / "output" / "test.npz").draws.mean.shape[0] == 3
 
 
-def test_two_targets_of_different_units(place, run):
-    rows = make_images(place / "two", 40)
-    for row in rows:
-        row["height"] = str(1 + float(row["age"]) / 100)
-    write_table(place / "two.csv", rows)
-    words = ["--images", "two/scans", "--table", "two.csv", "--target", "age", "--target", "height"]
-    words += [
-        "--unit",
-        "months",
-        "--unit",
-        "m",
-        "--set",
-        "train.epochs=1",
-        "--device",
-        "cpu",
-        "--set",
-        "network.likelihood=laplace",
-    ]
-    assert run("init", *words)[0] == 0
-    tiny(place / "recipe.toml")
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 0, err
-    table = pd.read_csv(place / "output" / "predictions.csv")
-    assert set(table["unit"]) == {"months (age), m (height)"}
-    assert table["target_age"].mean() > 40
-    assert 1 < table["target_height"].mean() < 4
-    assert (table["lower_90_height"] < table["location_height"]).all()
-    test = ts.read(place / "output" / "test.npz")
-    assert test.names == ("age", "height")
-    assert test.unit == "scaled"  # a mean over months and metres would be none
-    about = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())["data"]
-    drawn = np.asarray(test.draws.mean) * about["factor"]
-    errors = drawn.std(0, ddof=1) / len(drawn) ** 0.5
-    np.testing.assert_allclose(
-        table[["location_mc_error_age", "location_mc_error_height"]], errors, rtol=1e-4
-    )
-
-
 def test_the_dry_run_says_what_it_will_take(begun, made, run):
     place = begun
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")
@@ -289,28 +251,6 @@ def test_an_interrupt_says_how_to_go_on(begun, run, monkeypatch):
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert code == 130
     assert "the same command resumes" in err
-
-
-def test_images_that_are_read_from_disk_give_the_same(begun, made, run):
-    """A set that does not fit into memory: the same network, the same draws."""
-    change(begun / "recipe.toml", {"memory = 8.0 ": "memory = 1e-5 "})
-    code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
-    assert code == 0
-    assert "1 x 32 x 32, 0 bytes in memory" in out
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 0, err
-    found, expected = (ts.read(place / "output" / "test.npz") for place in (begun, made))
-    np.testing.assert_allclose(found.draws.mean, expected.draws.mean, rtol=1e-4)
-
-
-def test_a_factor_from_one_patient_has_no_standard_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(work.Work, "runs", ())  # nothing was trained
-    y = np.random.default_rng(0).normal(size=20)
-    ts.write(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, group=["a"] * 20), tmp_path / "valid.npz")
-    project = Project(tmp_path, "scans", {}, report=Reporting(compare=()))
-    _, words = stages.fit_card(work.Work(project, None, None, tmp_path, "cpu"))
-    assert "its standard error unknown: all cases are of one group" in words
-    assert "these cases chose the epoch, too" in words
 
 
 @pytest.mark.parametrize(

@@ -224,17 +224,6 @@ def test_cards_and_scores_with_options(tmp_path, monkeypatch, run, choice):
         assert all(check.holds for check in verify(tmp_path / file)), verify(tmp_path / file)
 
 
-def test_options_that_no_card_holds(tmp_path, monkeypatch, run):
-    monkeypatch.chdir(tmp_path)
-    assert (
-        run("calibrate", *grouped(tmp_path), "--recalibrate", "aux:hidden=2,steps=50", "-o", "card.json")[0]
-        == 0
-    )
-    whole, follows = verify(tmp_path / "card.json")
-    assert (whole.holds, follows.holds) == (True, None)
-    assert "hidden" in follows.words
-
-
 def test_no_file_says_which_code_to_run(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("open('ran', 'w')\n\ndef fit(*given, **options): ...\n")
@@ -359,10 +348,3 @@ def test_a_referral_is_found_again(tmp_path, monkeypatch, run):
     del stored["data"]["sha256"]
     (tmp_path / "card.json").write_text(json.dumps(stored))
     assert "card.json lacks 'sha256'" in verify(tmp_path / "card.json")[1].words
-
-
-@pytest.mark.parametrize("data", [None, 3, [], {"file": "a.npz"}])
-def test_what_holds_no_scores_is_said(tmp_path, data):
-    (tmp_path / "a.json").write_text(json.dumps({"rows": [], "data": data}))
-    with pytest.raises(ValueError, match=r"a\.json holds no card, and no scores"):
-        verify(tmp_path / "a.json")

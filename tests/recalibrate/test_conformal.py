@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import draw
 
-from truesigma import Laplace, Prediction, evaluate, load_recalibration, metrics
+from truesigma import Prediction, evaluate, load_recalibration, metrics
 from truesigma.core.cases import Cases
 from truesigma.recalibrate import conformal
 from truesigma.recalibrate._ranks import KEPT
@@ -91,18 +91,6 @@ def test_many_cases_are_thinned_upwards():
     assert apart.interval(0.9).upper[0] == math.ceil(20_001 * 0.95)
 
 
-def test_many_cases_of_patients_are_thinned_at_the_same_levels():
-    rng = np.random.default_rng(3)
-    z, patient = abs(rng.normal(size=9000)), rng.integers(0, 2000, size=9000)
-    found = conformal.fit(Prediction(0 * z, aleatoric=0 * z + 1), z, patient=patient)(
-        Prediction([0.0], aleatoric=[1.0])
-    )
-    names, code, sizes = np.unique(patient, return_inverse=True, return_counts=True)
-    order = np.argsort(z)
-    held = np.cumsum(1 / sizes[code][order]) / (names.size + 1)
-    assert found.interval(0.9).upper[0] == z[order][np.flatnonzero(held >= 0.9)[0]]
-
-
 def test_weights_are_refused_with_the_remedy():
     sample = draw(3)
     with pytest.raises(ValueError, match=r"exchangeable.*Leave the weight out, or use isotonic"):
@@ -119,17 +107,6 @@ def test_levels_out_of_reach_are_null_rows():
     reasons = {r["metric"]: r["reason"] for r in result.rows if r["value"] is None}
     assert "it needs 99 calibration cases (patients, where named), and there are 8" in reasons["width"]
     assert "no density" in reasons["nll"]
-
-
-def test_the_scale_and_unit_stay():
-    sample = draw(6, law="laplace")
-    p = sample.prediction()
-    fitted = conformal.fit(p, sample.target)
-    np.testing.assert_array_equal(fitted(p).scale, p.scale)
-    assert fitted(p).law.unit == Laplace().unit
-    assert repr(fitted) == "Conformal(40 cases, tails='both', part='total')"
-    with pytest.raises(ValueError, match="fitted on another likelihood than normal"):
-        fitted(Prediction([0.0], aleatoric=[1.0]))
 
 
 def bounds(z, level, n=1, **options):
@@ -183,21 +160,6 @@ def test_by_group_is_the_fit_of_the_group_alone():
     with pytest.warns(UserWarning, match="group d had no calibration cases.*promise nothing"):
         low, high = bounds(z, 0.8, n=1, group=group, new=["d"], by="group")
     assert high[0] == pytest.approx(bounds(z, 0.8)[1][0])
-
-
-def test_each_group_is_covered_and_all_together_are_not_enough():
-    """Two sites, one of them three times as hard: the common interval holds 99 and 70 %."""
-    rng = np.random.default_rng(5)
-    group = np.arange(2000) % 2
-    z, new = (rng.normal(size=2000) * np.where(group, 3.0, 1.0) for _ in range(2))
-    prediction = Prediction(0 * z, aleatoric=0 * z + 1)
-    shares = {}
-    for by in ("all", "group"):
-        low, high = conformal.fit(prediction, z, group=group, by=by)(prediction, group=group).interval(0.9)
-        inside = (low <= new) & (new <= high)
-        shares[by] = [inside[group == k].mean() for k in (0, 1)]
-    assert shares["all"][1] < 0.85 < 0.97 < shares["all"][0]
-    assert shares["group"] == pytest.approx([0.9, 0.9], abs=0.035)
 
 
 def slow_weighted(scores, patient, level):

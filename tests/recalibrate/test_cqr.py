@@ -12,7 +12,6 @@ from truesigma.core.by_case import Stated
 from truesigma.core.outputs import output_of
 from truesigma.evaluation.card import read_card
 from truesigma.files.disk import BadFile
-from truesigma.page import report
 from truesigma.recalibrate import cqr, sigma_by_output
 
 
@@ -162,25 +161,6 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
     assert (code, "bounds are known at the level 0.5, 0.9 only; 0.8 is not one of them" in err) == (2, True)
 
 
-def test_the_report_of_bounds_says_what_they_hold(tmp_path):
-    for number, name in enumerate(("old.csv", "new.csv")):
-        written(tmp_path / name, seed=number)
-    old, new = (ts.read(tmp_path / name) for name in ("old.csv", "new.csv"))
-    found = report(old, new, recalibrations=["cqr"], replicates=20)
-    made = cqr.fit(old.prediction, old.target)(new.prediction)
-    for name, prediction in (("none", new.prediction), ("cqr", made)):
-        held = [ts.metrics.coverage.score(prediction, new.target, level=level) for level in (0.5, 0.9)]
-        rows = found.tables["intervals"]
-        some = [k for k, label in enumerate(rows["recalibration"]) if label == name]
-        assert [rows["level"][k] for k in some] == [0.5, 0.9]
-        assert [rows["observed"][k] for k in some] == pytest.approx(held, abs=1e-12)
-    assert f"they hold {100 * held[1]:.0f} %" in found.headline
-    assert "scatter" not in found.tables  # predicted bounds are not a funnel of sigma
-    said = {row["question"]: row["words"] for row in found.questions if row["recalibration"] == "cqr"}
-    assert "skill" in said["skill"]  # which the location has, as before
-    assert "look at their coverage" in said["size"]
-
-
 def test_recalibrations_by_output_take_bounds_of_several_outputs():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(80, 2))
@@ -189,24 +169,6 @@ def test_recalibrations_by_output_take_bounds_of_several_outputs():
     assert output_of(prediction, 1).interval(0.9).upper == pytest.approx(bounds.high[0, :, 1], abs=1e-15)
     plain = ts.Prediction(0 * y, aleatoric=0 * y + 1)
     assert sigma_by_output.fit(prediction, y) == sigma_by_output.fit(plain, y)
-
-
-def test_several_files_are_one_set(tmp_path, run):
-    written(tmp_path / "a.csv")
-    written(tmp_path / "b.csv", seed=1)
-    card = tmp_path / "card.json"
-    files = tmp_path / "a.csv", tmp_path / "b.csv"
-    assert run("calibrate", "--calibration", *files, "--recalibrate", "cqr", "-o", card)[0] == 0
-    one, other = (ts.read(file) for file in files)
-    both = ts.Prediction(
-        **{
-            n: np.concatenate([getattr(c.prediction, n) for c in (one, other)])
-            for n in ("location", "aleatoric")
-        },
-        bounds=Stated.joined([one.prediction.bounds, other.prediction.bounds]),
-    )
-    fitted = cqr.fit(both, np.concatenate([one.target, other.target]))
-    assert read_card(card).recalibration.upper == pytest.approx(fitted.upper, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -61,14 +61,3 @@ def test_another_likelihood_is_refused():
     fitted = isotonic.fit(sample.prediction(), sample.target)
     with pytest.raises(ValueError, match="fitted on another likelihood than laplace"):
         fitted(Prediction([0.0], aleatoric=[1.0], law=Laplace()))
-
-
-def test_many_cases_are_thinned():
-    rng = np.random.default_rng(7)
-    y = rng.normal(size=50_000)
-    fitted = isotonic.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
-    assert len(fitted.values) == isotonic.KEPT
-    z = np.sort(y)
-    for p in (0.01, 0.3, 0.95):
-        assert fitted.law.quantile(p) == pytest.approx(z[int(p * 50_001)], abs=5e-3)
-    assert repr(fitted) == "Isotonic(4096 values, part='total')"

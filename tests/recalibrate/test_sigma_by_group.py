@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from samples import draw
 
-import truesigma as ts
 from truesigma import Cases, Laplace, Normal, Prediction, Student, evaluate, load_recalibration, write
 from truesigma.recalibrate import sigma, sigma_by_group
 
@@ -182,23 +181,6 @@ def test_it_is_stored_and_read_and_scored_by_group(tmp_path, capsys):
 
     upper = pd.read_csv(tmp_path / "new.csv")["upper_90"]
     np.testing.assert_allclose(upper, fitted(prediction, group=group).interval(0.9).upper, rtol=1e-6)
-
-
-def test_files_in_pieces_give_the_same(tmp_path):
-
-    prediction, y, group = made(7, (50, 30, 20), (1.0, 1.3, 2.0))
-    whole = Cases(prediction, y, group=group)
-    for k in range(4):
-        write(whole[k::4], tmp_path / f"{k}.npz")
-    files = [str(tmp_path / "*.npz")]
-    choice = dict(recalibrations=["sigma_by_group"], metrics=["crps", "coverage", "ence"])
-    found, expected = ts.evaluate(files, [files], **choice, engine="local"), evaluate(whole, whole, **choice)
-    there, here = (e.recalibrations["sigma_by_group"] for e in (found, expected))
-    for name, one in here.groups.items():
-        assert there.groups[name].factor == pytest.approx(one.factor, rel=1e-12)
-    assert [row["value"] for row in found.rows] == pytest.approx(
-        [row["value"] for row in expected.rows], rel=1e-9
-    )
 
 
 def test_refusals():

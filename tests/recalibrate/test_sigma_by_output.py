@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from samples import draw
 
-from truesigma import Prediction, Tally, Undefined, load_recalibration, recalibrate
+from truesigma import Prediction, Tally, Undefined, load_recalibration
 from truesigma.core.outputs import output_of
 from truesigma.recalibrate import sigma, sigma_by_output
 
@@ -76,13 +76,6 @@ def test_one_sigma_for_outputs_that_differ_is_repaired():
     np.testing.assert_allclose(held[1], 0.9, atol=0.03)
 
 
-def test_the_stored_form_is_plain_and_complete():
-    y = np.array([[1.0, 2.0], [3.0, 4.0]])
-    fitted = sigma_by_output.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
-    assert load_recalibration(fitted.to_dict()) == fitted
-    assert "sigma_by_output" in dir(recalibrate)
-
-
 @pytest.mark.parametrize("group", [False, True])
 def test_a_tally_knows_them_in_any_split(group):
     sample = draw(5, cases=90, outputs=(4,), weight=True)
@@ -138,22 +131,3 @@ def test_refusals():
             sigma_by_output.fit(*given)
     with pytest.raises(ValueError, match="Fit them again"):
         load_recalibration({**fitted.to_dict(), "factors": [1.0, -1.0, 2.0]})
-
-
-def test_it_is_printed_with_its_standard_errors(tmp_path, capsys):
-    from truesigma import Cases, write
-    from truesigma.cli import main
-
-    y = np.random.default_rng(3).normal(size=(50, 2)) * [1.0, 5.0]
-    path = tmp_path / "cases.npz"
-    write(Cases(Prediction(0 * y, aleatoric=0 * y + 1), y), path)
-    fitted = sigma_by_output.fit(Prediction(0 * y, aleatoric=0 * y + 1), y)
-    given = ["--calibration", str(path), "--recalibrate", "sigma_by_output"]
-    for command in (
-        ["evaluate", *given, "--test", str(path)],
-        ["calibrate", *given, "-o", str(tmp_path / "c.json")],
-    ):
-        with pytest.raises(SystemExit) as left:
-            main(command)
-        assert not left.value.code
-        assert f"factors {fitted.factors[0]:.4g}" in capsys.readouterr().out

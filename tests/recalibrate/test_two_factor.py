@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from samples import draw
 
-from truesigma import Cases, Prediction, Undefined, evaluate, load_recalibration, metrics
+from truesigma import Prediction, Undefined
 from truesigma.recalibrate import sigma, two_factor
 
 
@@ -105,17 +105,6 @@ def test_errors_count_patients():
     assert by_patient.standard_errors == pytest.approx(one.standard_errors, rel=1e-6)
     assert by_group.standard_errors == by_patient.standard_errors
     assert by_case.standard_errors[0] == pytest.approx(one.standard_errors[0] / 2, rel=0.02)
-
-
-def test_it_is_scored_beside_the_others_and_helps_where_the_parts_differ():
-    A, E, y = made(4, cases=4000, a=1.0, b=3.0)
-    cases = Cases(Prediction(0 * y, aleatoric=A, epistemic=E), y)
-    found = evaluate(cases[:2000], cases[2000:], recalibrations=["sigma", "two_factor"], metrics=["nll"])
-    assert found.value("two_factor", "nll") < found.value("sigma", "nll") - 0.01
-    fitted = found.recalibrations["two_factor"]
-    assert load_recalibration(fitted.to_dict()) == fitted
-    truth = Prediction(0 * y, aleatoric=A, epistemic=9 * E)[2000:]
-    assert found.value("two_factor", "nll") == pytest.approx(metrics.nll.score(truth, y[2000:]), abs=0.01)
 
 
 def test_outputs_of_a_case_can_be_averaged_first():

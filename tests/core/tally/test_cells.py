@@ -8,8 +8,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import Sample, draw, samples
-from tallies import tally_of
+from samples import samples
 
 from truesigma import Prediction, Tally, metrics
 from truesigma.core import sketches
@@ -68,12 +67,6 @@ def test_one_pass_is_right_whatever_the_variances_are(kind, n):
         if n <= SINGLE:  # single elements are as good as all of them in memory
             assert found["uce"] == pytest.approx(metrics.uce.score(p, y), rel=1e-10)
             assert found["ence"] == pytest.approx(metrics.ence.score(p, y), rel=1e-10)
-
-
-@given(samples(least=3), st.integers(1, 15))
-def test_few_elements_are_binned_as_in_the_loop(sample, bins):
-    found = metrics.uce.finish(tally_of(sample).sums["variance"].bins(bins=bins))
-    assert found == pytest.approx(reference.uce(reference.pool(sample.cases), bins), rel=1e-9, abs=1e-12)
 
 
 @given(samples(least=3), st.integers(1, 15))
@@ -137,18 +130,3 @@ def test_given_edges_take_values_outside():
     summary = Tally.empty(edges=[1.0, 2.0, 3.0]).add(p, y).summary()
     pooled = [reference.Pooled(e, 0.0, v, 1.0) for e, v in zip([1.0, 3.0, 2.0, 9.0], [0.5, 1.5, 2.5, 99.0])]
     assert summary["uce"] == pytest.approx(reference.uce(pooled, edges=[1.0, 2.0, 3.0]))
-
-
-def test_memory_does_not_grow_with_the_cases():
-    def size(tally):
-        sums = [s.sums if isinstance(s, Sketch) else s for s in tally.sums.values()]
-        return sum(s.nbytes for s in sums)
-
-    v = np.geomspace(0.1, 10, 500)  # the same range of variances, which is what the cells cover
-    tallies = []
-    for sample in (draw(12, cases=20_000), draw(12, cases=100_000)):
-        aleatoric = np.resize(v, sample.aleatoric.shape)
-        tallies.append(
-            tally_of(Sample(**{**vars(sample), "aleatoric": aleatoric, "epistemic": 0 * aleatoric}))
-        )
-    assert size(tallies[1]) == size(tallies[0])

@@ -65,32 +65,3 @@ def test_cases_with_and_without_group_have_no_clusters():
     half = Tally.empty().add(sample.prediction(), sample.target, group=["a", "b"] * 20)
     with pytest.raises(ValueError, match="expected a group in every add, or in none"):
         sigma.from_tally(tally_of(sample, half))
-
-
-def test_options_of_the_fit_hold_for_a_tally():
-    sample = draw(12)
-    tallies = {kind: tally_of(sample, outputs=kind) for kind in ("separate", "mean")}
-    with pytest.raises(ValueError, match="outputs is 'mean', and this tally has outputs='separate'"):
-        sigma.fit(tallies["separate"], outputs="mean")
-    assert sigma.fit(tallies["mean"], outputs="mean") == sigma.fit(tallies["mean"])
-    with pytest.raises(ValueError, match="solver is 'newton'"):
-        sigma.fit(tallies["mean"], solver="newton")
-    descended = sigma.fit(tallies["mean"], solver="gradient").factor
-    assert descended == pytest.approx(sigma.fit(tallies["mean"]).factor, rel=1e-6)
-
-
-def test_groups_may_be_numbers_and_many():
-    sample = draw(13, cases=300)
-    group = np.arange(300) % 150
-    tally = Tally.empty().add(sample.prediction(), sample.target, group=group)
-    assert_equal(tally, tally_of(sample))
-    assert len(tally.groups) == 150
-    assert_equal(tally.groups["149"], tally_of(sample.take(group == 149)))
-
-
-def test_names_of_several_kinds_are_their_texts():
-    sample = draw(18, cases=4)
-    group = np.array(["a", 1, "a", 2.5], dtype=object)  # as a column of a table may hold them
-    tally = Tally.empty().add(sample.prediction(), sample.target, group=group)
-    assert sorted(tally.groups) == ["1", "2.5", "a"]
-    assert_equal(tally.groups["a"], tally_of(sample.take([0, 2])))

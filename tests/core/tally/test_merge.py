@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import Sample, draw, samples
-from tallies import assert_equal, plain, tally_of
+from tallies import assert_equal, tally_of
 
 from truesigma import Tally
 
@@ -34,14 +34,6 @@ def test_any_split_in_any_order(sample, cuts, random, outputs, error, cells):
     assert_equal(parts[0], whole)
 
 
-def test_one_after_the_other():
-    sample = draw(2, cases=90)
-    tally = Tally.empty()
-    for start in range(0, 90, 7):
-        tally = tally_of(sample.take(slice(start, start + 7)), tally)
-    assert_equal(tally, tally_of(sample))
-
-
 @pytest.mark.parametrize("outputs", ["separate", "mean"])
 @pytest.mark.parametrize("law", ["normal", "laplace"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -55,20 +47,6 @@ def test_short_numbers_in_any_split(dtype, law, outputs):
     inside = order < 1000
     masked = Sample(**{**vars(sample), "mask": np.repeat(inside[:, None], 3, axis=1)})
     assert_equal(tally_of(masked, outputs=outputs), tally_of(sample.take(inside), outputs=outputs))
-
-
-def test_merging_leaves_both_as_they_were():
-    left, right = tally_of(draw(3)), tally_of(draw(4))
-    before = plain(left.summary()), plain(right.summary())
-    left.merge(right)
-    assert (plain(left.summary()), plain(right.summary())) == before
-
-
-def test_a_chunk_that_is_masked_whole_changes_nothing():
-    sample = draw(13)
-    hidden = Sample(**{**vars(draw(14)), "mask": np.zeros((40, 3), dtype=bool)})
-    assert_equal(tally_of(hidden, tally_of(sample)), tally_of(sample))
-    assert_equal(tally_of(sample, tally_of(hidden)), tally_of(sample))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from samples import KINDS, Sample, arrays_of, draw
-from tallies import assert_equal, plain, tally_of
+from tallies import assert_equal, tally_of
 
 from truesigma import Empirical, Prediction, Tally, metrics
 from truesigma.core.bins import bin_edges
@@ -59,24 +59,6 @@ def test_equal_in_every_library(kind):
     assert_equal(found, expected, rel=1e-12)
     for name in "01":
         assert_equal(found.groups[name], expected.groups[name], rel=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "tolerance"), [("numpy", 1e-5), ("torch", 1e-5), ("jax", 1e-6)])
-def test_single_precision(kind, tolerance):
-    small = draw(6, cases=1 << 14, outputs=(4,)).astype("float32")
-    with arrays_of(kind, x64=False) as make:
-        found = Tally.empty().add(small.prediction(make), make(small.target))
-    # A variance that float32 and float64 put on two sides of a cell's edge moves UCE and ENCE within their bound.
-    names = [n for n in plain(found.summary()) if n not in ("uce", "ence")]
-    expected = plain(tally_of(small.astype("float64")).summary())
-    for name in names:
-        assert plain(found.summary())[name] == pytest.approx(expected[name], rel=tolerance), name
-    assert found.summary()["uce"] == pytest.approx(expected["uce"], rel=1e-3)
-
-
-def test_levels_may_come_from_a_generator():
-    summary = tally_of(draw(19), levels=(x / 10 for x in (5, 9))).summary()
-    assert tuple(summary["coverage"]) == (0.5, 0.9)
 
 
 def test_what_is_undefined_is_none():

@@ -120,18 +120,6 @@ def test_weights_are_maps_and_masks_are_shared(tmp_path, kind):
         assert_rows(found, ts.evaluate(same, same, recalibrations=QUICK))
 
 
-def test_names_of_cases_in_arrays(tmp_path):
-    sample = draw(0, cases=30)
-    fields = {"location": sample.location, "scale": np.ones((30, 3)), "target": sample.target}
-    for name, array in {**fields, "group": np.array(["Basel", "Oslo", "Wien"] * 10)}.items():
-        np.save(tmp_path / f"a_{name}.npy", array)
-    path = str(tmp_path / "a_*.npy")
-    found = scored(path, path, recalibrations=["none"], metrics=["mse"], by_group=True)
-    assert list(found.groups) == ["Basel", "Oslo", "Wien"]
-    expected = np.mean((sample.target - sample.location)[1::3] ** 2)
-    assert found.groups["Oslo"].value("none", "mse") == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archives_in_pieces_are_the_archive(tmp_path, save, order):

@@ -71,11 +71,6 @@ def test_flip_moves_the_coordinate_with_the_pixel(x, y, seed):
         assert float(image[0, round(float(v) * 10), round(float(u) * 20)]) == 1
 
 
-def test_flip_of_volumes_and_of_another_axis():
-    images = torch.rand(3, 1, 4, 5, 6)
-    assert torch.equal(flip(images, torch.zeros(3, 1), seeded(), axis=-3, p=1.0)[0], images.flip(2))
-
-
 def test_transpose_needs_squares():
     with pytest.raises(ValueError, match="square"):
         transpose(torch.zeros(1, 1, 4, 5), torch.zeros(1, 1), seeded())

@@ -151,8 +151,3 @@ def test_what_surrounds_the_export_does_not_change_it(tmp_path):
         to_onnx(net, tmp_path / "inside.onnx", example=IMAGES, draws=3)
     plain, inside = (run(tmp_path / name, IMAGES) for name in ("plain.onnx", "inside.onnx"))
     assert all(np.array_equal(plain[name], inside[name]) for name in plain)
-
-
-def test_a_module_list_is_exported_as_an_ensemble(tmp_path):
-    made = to_onnx(nn.ModuleList([Layers(), Layers()]), tmp_path / "members.onnx", example=IMAGES)
-    assert made.metadata["sampling"] == '{"kind": "ensemble", "draws": 2}'

@@ -63,12 +63,6 @@ def test_dropout_modules_of_every_dimension(module, shape):
     check_equals_plain(net, x, pieces)
 
 
-@pytest.mark.parametrize("p", [0, 0.0])
-def test_dropout_of_zero_is_not_random(p):
-    with pytest.raises(ValueError, match="ensemble_draws"):
-        partition(nn.Sequential(nn.Linear(3, 3), nn.Dropout(p)), torch.zeros(2, 3))
-
-
 def test_no_randomness_is_an_error_that_names_a_way_out():
     with pytest.raises(ValueError, match=r"draws no random numbers.*ensemble_draws"):
         partition(nn.Linear(3, 3), torch.zeros(2, 3))

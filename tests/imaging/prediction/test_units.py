@@ -48,17 +48,6 @@ class TestUnits:
         edges = [f(c.prediction).interval(0.9).upper for f, c in zip(fitted, (scaled, posed))]
         np.testing.assert_allclose(edges[1], POSE.location(edges[0]), rtol=1e-4, atol=1e-5)
 
-    def test_an_empirical_law_keeps_its_intervals(self):
-        p = ts.Prediction(
-            [[0.2], [0.4]],
-            aleatoric=[[0.01], [0.02]],
-            epistemic=[[0.0], [0.01]],
-            law=ts.Empirical([-3.0, 0.5, 1.0]),
-        )
-        made = MONTHS.prediction(p)
-        assert made.law is p.law
-        np.testing.assert_allclose(made.interval(0.5).upper, MONTHS.location(p.interval(0.5).upper))
-
     @pytest.mark.parametrize("base", [0.0, 2e4, -1e9])
     def test_targets_far_from_zero_keep_their_digits(self, tmp_path, base):
         values = base + np.arange(8) / 4

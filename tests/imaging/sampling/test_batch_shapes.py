@@ -54,13 +54,6 @@ def test_dense_outputs(second):
         dropout_draws(net, [x, torch.randn(1, 1, 4, 4)], draws=2, seed=0)
 
 
-def test_volumes():
-    body = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Dropout3d(0.5), nn.Flatten())
-    net, x = Heads(body, 2 * 8, outputs=1), torch.randn(3, 1, 4, 4, 4)
-    draws = dropout_draws(net, [x], draws=5, seed=4, masks="independent")
-    np.testing.assert_allclose(draws.mean, plain_loop(net, [x], 5, 4)[0], rtol=1e-5, atol=1e-6)
-
-
 def test_channels_last_is_kept():
     net, seen = Heads(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Dropout(0.5), nn.Flatten()), 4 * 36), []
     x = torch.randn(2, 3, 8, 8)

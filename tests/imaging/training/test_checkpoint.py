@@ -32,17 +32,6 @@ def test_files_of_a_run_are_plain(data: DataSet, tmp_path: Path) -> None:
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors", ".json", ".csv", ""}
 
 
-def test_seldom_checkpoints_are_still_written_at_the_end(data: DataSet, tmp_path: Path) -> None:
-    seen: list[bool] = []
-    fit(
-        data,
-        out=tmp_path,
-        checkpoint_every=1e6,
-        progress=lambda _: seen.append((tmp_path / "last.safetensors").exists()),
-    )
-    assert seen == [False, False, False, True]
-
-
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.safetensors"
     write_state(path, {"a": torch.arange(6.0).reshape(2, 3).T}, {"epoch": 1})

@@ -137,11 +137,3 @@ def test_volumes_train(data: DataSet) -> None:
 def test_bad_options_are_named(data: DataSet, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(data, **options)
-
-
-def test_lines_say_what_is_left(data: DataSet, capsys: pytest.CaptureFixture[str]) -> None:
-    fit(data, quiet=False)
-    text = capsys.readouterr().err
-    assert "epoch 1/4" in text
-    assert "epoch 4/4" in text
-    assert "0:00:00 left" in text

@@ -141,17 +141,3 @@ def test_the_error_with_dropout_chooses_where_the_two_differ(data: DataSet) -> N
     errors = [row["valid_mse_two_draws"] for row in trained.history]
     assert trained.best_epoch == errors.index(min(errors)) + 1
     assert trained.history[-1]["valid_mse_one_pass"] > 2 * trained.history[-1]["valid_mse"]
-
-
-def test_what_two_draws_share_is_computed_once(data: DataSet) -> None:
-    """Where dropout comes after the backbone alone; the scores are those of two whole passes."""
-    net = build("small", 1, 2, replace(QUICK, stage_dropout=0.0), seed=0).eval()
-    job = Job(net, data, PAIRS, seed=3)
-    on, passes = random_parts(job), [0]
-    net.backbone.register_forward_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
-    once = validate(job, "valid", on=on)
-    batches = -(-len(data.splits["valid"]) // 8)
-    assert passes == [batches]
-    whole = validate(replace(job, net=nn.Sequential(net)), "valid", on=on)
-    assert passes == [3 * batches]
-    torch.testing.assert_close(once, whole, rtol=1e-6, atol=0)

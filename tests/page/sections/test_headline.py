@@ -148,20 +148,6 @@ def test_outputs_that_are_off_are_named_with_a_link():
     assert '<a href="#breakdown">' in made.page
 
 
-def test_the_first_screen_is_short():
-    """Half a minute of a clinician's time: fewer words than the page had before it asked five questions."""
-    rng = np.random.default_rng(5)
-    sets = []
-    for _ in range(2):
-        mu, sigma = 40 + 12 * rng.normal(size=1000), 3 * np.exp(0.4 * rng.normal(size=1000))
-        sets.append(
-            ts.Cases(
-                ts.Prediction(mu, aleatoric=sigma**2), mu + 1.6 * sigma * rng.normal(size=1000), unit="mm"
-            )
-        )
-    assert len(words_of(*sets)[0].split()) < 117
-
-
 def test_the_title_names_target_unit_network_and_file():
     test = make()
     test = ts.Cases(test.prediction, test.target, unit="mm", checkpoint="0123456789abcdef")
