@@ -11,8 +11,6 @@ from truesigma.evaluation.compare import compare, fold_of
 from truesigma.evaluation.questions import questions
 from truesigma.evaluation.replicates import Resampling, clusters_by
 
-SIGMA = plugins.load("recalibrate", "sigma")
-
 
 def made(seed=0, patients=40, each=6, outputs=0, group=True):
     """Cases of patients who share half of their error, at two sites and of two sexes; sigma is right."""

@@ -7,14 +7,10 @@ import torch.nn.functional as F
 from dropout_networks import plain_loop
 from torch import nn
 
-from truesigma import Normal
-from truesigma.imaging.sampling import fold
 from truesigma.imaging.sampling.draws import (
-    drawn,
     dropout_draws,
     dropout_moments,
     ensemble_draws,
-    sampler_for,
 )
 
 
@@ -29,22 +25,6 @@ def test_equals_the_plain_loop_for_the_same_masks(net, images, chunk, training):
     assert draws.mean.dtype == draws.variance.dtype == np.float32
     np.testing.assert_allclose(draws.mean, mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(draws.variance, variance, rtol=1e-5)
-
-
-def test_one_sampler_traces_once_for_every_seed(net, images, monkeypatch):
-    """The draws are those of new samplers, to the bit."""
-    split, traced = fold.split, []
-    monkeypatch.setattr(fold, "split", lambda *given: traced.append(1) or split(*given))
-    sampler = sampler_for(net, 3, 0, Normal(), "fp32", False, None, "independent")
-    found = {seed: drawn(sampler.reseeded(seed), images.split(3), 3, Normal()) for seed in (4, 5, 4)}
-    assert len(traced) == 1
-    for seed, draws in found.items():
-        alone = dropout_draws(net, images.split(3), draws=3, seed=seed, masks="independent")
-        assert np.array_equal(draws.mean, alone.mean)
-        assert np.array_equal(draws.variance, alone.variance)
-    common = sampler_for(net, 3, 0, Normal(), "fp32", False, None, "common")
-    with pytest.raises(ValueError, match="expected a new sampler for each"):
-        common.reseeded(1)
 
 
 def test_network_and_generators_are_left_as_found(net, images):

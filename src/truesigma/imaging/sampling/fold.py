@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,15 +41,6 @@ class Sampler:
     def place(self) -> Callable[[Tensor], Tensor]:
         """Bring a batch to the network's device."""
         return placing(self.net)
-
-    def reseeded(self, seed: int) -> "Sampler":
-        """Copy the sampler with another seed; what was prepared is kept, because tracing a large network takes seconds.
-
-        Only for independent masks: common ones are prepared with the seed.
-        """
-        if self.masks == "common":
-            raise ValueError("common masks are made with the seed; expected a new sampler for each.")
-        return replace(self, seed=seed)
 
     def draw(self, batch: Tensor, number: int, draws: int, use: Callable[[int, Any], None]) -> None:
         """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are enough draws.
