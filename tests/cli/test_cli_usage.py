@@ -62,7 +62,7 @@ def test_debug_shows_the_traceback_and_faults_of_ours_are_1(folder, run, monkeyp
     def broken(*_, **__):
         raise RuntimeError("cog slipped")
 
-    monkeypatch.setattr("truesigma.files.store.read", broken)
+    monkeypatch.setattr("truesigma.evaluation.sets.read", broken)
     code, out, err = run(*TYPICAL)
     assert (code, out) == (1, "")
     assert err == (
@@ -74,7 +74,7 @@ def test_a_missing_extra_is_named(folder, run, monkeypatch):
     def absent(*_, **__):
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
-    monkeypatch.setattr("truesigma.files.store.read", absent)
+    monkeypatch.setattr("truesigma.evaluation.sets.read", absent)
     code, _, err = run(*TYPICAL)
     assert (code, err) == (2, "error: this needs torch: pip install 'truesigma[train]'.\n")
 

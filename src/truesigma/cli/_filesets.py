@@ -1,16 +1,15 @@
-"""evaluate and calibrate over many files, or files larger than memory: globs, manifests, engines and a progress bar."""
+"""The sets of cases that evaluate and calibrate are given: files, globs, manifests, and where they are read."""
 
-import glob
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._cases import say_roles
-from ._output import QUIET, check_output, progress
+from ._cases import say_roles, weighted
+from ._output import QUIET, check_output, say
 
 if TYPE_CHECKING:
-    from ..evaluation.card import Card
     from ..evaluation.evaluate import Evaluation
     from ..evaluation.sets import CaseSet
     from ..evaluation.text import TextTable
@@ -40,18 +39,6 @@ def one_set(texts: Sequence[str]) -> list[str]:
     return files_of(texts[0])
 
 
-def are_many(files: Sequence[str]) -> bool:
-    """Tell whether files are read in pieces: several, a glob, a manifest, single arrays, or a large file."""
-    from ..files.find import SINGLE, is_small
-
-    if len(files) > 1:
-        return True
-    path = Path(files[0])
-    if not path.is_file():
-        return path.is_dir() or glob.has_magic(files[0])
-    return path.name.lower().endswith(SINGLE) or not is_small(path)
-
-
 def engine_of(engine: str | None) -> Any:
     """Choose the engine: local, ray or the address of a Ray cluster; --quiet holds for Ray, too."""
     if engine is None or engine == "local":
@@ -59,54 +46,39 @@ def engine_of(engine: str | None) -> Any:
     return {"address": None if engine == "ray" else engine, "quiet": QUIET.get()}
 
 
-def evaluate_many(
-    calibration: list[str],
-    test: list[list[str]],
-    *,
-    json: str | None,
-    how: dict[str, Any],
-    engine: Any,
-    keep: Path | None,
-    **options: Any,
-) -> tuple[str, dict[str, Any]]:
-    """Evaluate many files: what is printed, and what is written."""
-    from ..evaluation.evaluate import evaluate
+def open_sets(
+    sets: Sequence[list[str]], how: Mapping[str, Any], *, outputs: Sequence[str | Path | None], **more: Any
+) -> list["CaseSet"]:
+    """Open the sets that a command is given, and say what is read of them; no output may be one of their files."""
     from ..evaluation.sets import open_set
-    from ..evaluation.text import evaluation_table, plain_text
 
-    with progress() as report:
-        opening = {**how, "recipe": options["recipe"], "engine": engine, "keep": keep, "report": report}
-        fitted_on, *tested = (open_set(files, **opening) for files in (calibration, *test))
-        check_output(json, *(path for files in (fitted_on, *tested) for path in files.paths))
-        for files in (fitted_on, *tested):
-            _say_columns(files)
-        evaluation = evaluate(fitted_on, tested, **options)
-        questions = list(evaluation.questions)
-    result = {**evaluation.to_dict(), "questions": questions}
-    result["data"] = {
-        "calibration": fitted_on.described(),
-        "test": [files.described() for files in tested],
+    opened = [open_set(files, **how, **more) for files in sets]
+    for out in outputs:
+        check_output(out, *(path for one in opened for path in one.paths))
+    for one in opened:
+        _say_columns(one)
+        if one.left_out and one.whole is not None:
+            counted = len(one.whole)
+            say(f"note: {counted} of {counted + one.left_out} cases in {one.name} have a target that counts.")
+    return opened
+
+
+def weigh_sets(
+    like: Path | None, opened: list["CaseSet"], how: Mapping[str, Any], recipe: str
+) -> tuple[list["CaseSet"], dict[str, Any]]:
+    """Weight opened sets to be like a new site, and describe how; without such a file nothing changes."""
+    if like is None:
+        return opened, {}
+    wholes = {
+        "calibration" if number == 0 else f"test set {number}": one.whole for number, one in enumerate(opened)
     }
-    if evaluation.groups:
-        result["groups"] = {name: [dict(row) for row in one.rows] for name, one in evaluation.groups.items()}
-        result["cases"]["groups"] = {name: one.cases["test"] for name, one in evaluation.groups.items()}
-    text = plain_text(evaluation_table(evaluation, questions))
-    return text + ("\n\n" + plain_text(group_table(evaluation)) if evaluation.groups else ""), result
-
-
-def calibrate_many(
-    files: list[str], choice: str, *, out: Path, json: str | None, recipe: str, **how: Any
-) -> "Card":
-    """Fit a recalibration on many files, with a progress bar, and return its card."""
-    from ..evaluation.card import calibrate
-    from ..evaluation.sets import open_set
-
-    with progress() as report:
-        opened = open_set(files, recipe=recipe, report=report, **how)
-        check_output(out, *opened.paths)
-        check_output(json, *opened.paths)
-        _say_columns(opened)
-        return calibrate(opened, choice, recipe=recipe)
+    held = {name: one for name, one in wholes.items() if one is not None}
+    if len(held) < len(opened):
+        raise ValueError(
+            "--like is for cases that fit into memory; give smaller sets, without --engine and --keep."
+        )
+    made, about = weighted(like, held, how, recipe)
+    return [replace(one, whole=cases) for one, cases in zip(opened, made)], about
 
 
 def group_table(evaluation: "Evaluation") -> "TextTable":

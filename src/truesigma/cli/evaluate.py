@@ -1,15 +1,14 @@
 """evaluate and calibrate: from files of predictions to calibrated uncertainty and its scores."""
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
 
 from ..core.checks import number_of
-from ._cases import read_set, warn_doubts, weighted
-from ._filesets import are_many, calibrate_many, engine_of, evaluate_many, files_of, one_set
+from ._cases import warn_doubts
+from ._filesets import engine_of, files_of, group_table, one_set, open_sets, weigh_sets
 from ._options import (
     Column,
     Json,
@@ -23,11 +22,8 @@ from ._options import (
     reading,
     split_choices,
 )
-from ._output import check_output, deliver, say
+from ._output import check_output, deliver, progress, say
 
-ONE_BY_ONE = (
-    "--like is for single files that are read as a whole; give one calibration file and one test file."
-)
 CalibrationFiles = Annotated[
     list[str],
     Option(
@@ -65,59 +61,34 @@ def evaluate(
     """Fit recalibrations on some files, score them on others."""
     from ..evaluation.doubts import few_clusters
     from ..evaluation.evaluate import evaluate as run
-    from ..evaluation.fit import choose, fit_all
-    from ..evaluation.recipe import load_recipe
-    from ..evaluation.sets import open_set
-    from ..evaluation.text import evaluation_table
-    from ..files.described import describe_file
+    from ..evaluation.text import evaluation_table, plain_text
 
-    sets = [one_set(calibration), *map(files_of, test)]
-    inputs = [Path(file) for files in sets for file in files]
-    check_output(json, *inputs)
-    how = reading(column, missing, law)
-    choices = split_choices(recalibrate)
+    sets, how = [one_set(calibration), *map(files_of, test)], reading(column, missing, law)
     asked = None if metrics is None else split_choices(metrics)
-    if by_group or one_pass or engine or keep or any(map(are_many, sets)):
-        if like is not None:
-            raise ValueError(ONE_BY_ONE)
-        shown, result = evaluate_many(
-            sets[0],
-            sets[1:],
-            json=json,
-            recalibrations=choices,
-            metrics=asked,
-            recipe=recipe,
-            by_group=by_group,
-            one_pass=one_pass,
-            engine=engine_of(engine),
-            keep=keep,
-            how=how,
-        )
-        return deliver(shown, result, json)
-    fitted_on, *repeats = (read_set(path, how) for path in inputs)
-    data: dict[str, Any] = {
-        "calibration": describe_file(inputs[0], fitted_on, **how),
-        "test": [describe_file(path, cases, **how) for path, cases in zip(inputs[1:], repeats)],
-    }
-    warn_doubts(fitted_on, repeats[0])
-    named = {"calibration": fitted_on, **{f"test set {k}": one for k, one in enumerate(repeats, start=1)}}
-    (fitted_on, *repeats), about = weighted(like, named, how, recipe)
-    data |= about
-    chosen = load_recipe(recipe)
-    fits = fit_all(choices, fitted_on, chosen, {})
-    # What cannot be fitted is asked for again, and becomes a column with its reason.
-    wanted = [fits.get(choose(one, chosen).label, one) for one in choices]
-    opened = [
-        replace(open_set(cases, str(path), recipe=chosen), paths=(path,))
-        for path, cases in zip(inputs, [fitted_on, *repeats])
-    ]
-    evaluation = run(opened[0], opened[1:], recalibrations=wanted, metrics=asked, recipe=recipe)
-    few = few_clusters(fitted_on)
-    if few and any("standard_error" in one.fitted.to_dict() for one in fits.values()):
+    with progress() as report:
+        more = {"recipe": recipe, "engine": engine_of(engine), "keep": keep, "report": report}
+        fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], **more)
+        if fitted_on.whole is not None:
+            warn_doubts(fitted_on.whole, tested[0].whole)
+        data: dict[str, Any] = {
+            "calibration": fitted_on.described(),
+            "test": [one.described() for one in tested],
+        }
+        (fitted_on, *tested), about = weigh_sets(like, opened, how, recipe)
+        chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
+        evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group, one_pass=one_pass)
+        questions = list(evaluation.questions)
+    few = few_clusters(fitted_on.whole) if fitted_on.whole is not None else ""
+    if few and any("standard_error" in fitted.to_dict() for fitted in evaluation.recalibrations.values()):
         say(f"note: {few[:1].lower()}{few[1:]}")
-    questions = list(evaluation.questions)
-    result = {**evaluation.to_dict(), "questions": questions, "data": data}
-    deliver(evaluation_table(evaluation, questions), result, json)
+    result = {**evaluation.to_dict(), "questions": questions, "data": {**data, **about}}
+    shown = evaluation_table(evaluation, questions)
+    if not evaluation.groups:
+        deliver(shown, result, json)
+        return
+    result["groups"] = {name: [dict(row) for row in one.rows] for name, one in evaluation.groups.items()}
+    result["cases"]["groups"] = {name: one.cases["test"] for name, one in evaluation.groups.items()}
+    deliver(f"{plain_text(shown)}\n\n{plain_text(group_table(evaluation))}", result, json)
 
 
 def calibrate(
@@ -142,13 +113,8 @@ def calibrate(
     """Fit one recalibration and write its card, for `apply`."""
     from ..evaluation.card import calibrate as fit
     from ..evaluation.text import factor_doubt, factor_text
-    from ..files.described import describe_file
     from ..files.store import write
 
-    files = one_set(calibration)
-    inputs = [Path(file) for file in files]
-    check_output(json, *inputs, out)
-    check_output(out, *inputs, endings=(".json",))
     choices = split_choices(recalibrate)
     if len(choices) != 1:
         raise ValueError(
@@ -156,18 +122,13 @@ def calibrate(
         )
     asked = None if refer is None else numbers("--refer", refer)
     how = reading(column, missing, law)
-    if are_many(files):
-        if like is not None:
-            raise ValueError(ONE_BY_ONE)
-        if refer is not None:
-            raise ValueError("--refer sorts all cases, and takes one file that is read as a whole.")
-        card = calibrate_many(files, choices[0], out=out, json=json, recipe=recipe, **how)
-    else:
-        cases = read_set(inputs[0], how)
-        warn_doubts(cases)
-        data = describe_file(inputs[0], cases, **how)
-        (cases,), about = weighted(like, {"calibration": cases}, how, recipe)
-        card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)
+    check_output(out, endings=(".json",))
+    with progress() as report:
+        opened = open_sets([one_set(calibration)], how, outputs=[json, out], recipe=recipe, report=report)
+        if opened[0].whole is not None:
+            warn_doubts(opened[0].whole)
+        (cases,), about = weigh_sets(like, opened, how, recipe)
+        card = fit(cases, choices[0], recipe=recipe, data=about, refer=asked)
     write(card, out)
     described = card.to_dict()
     if doubt := factor_doubt(card.recalibration, card.data.get("checkpoint", "")):

@@ -21,7 +21,7 @@ from ..core.law import Law
 from ..core.pool import pool
 from ..core.values import Draws, Prediction, changed
 from ..engine import Engine, load_engine
-from ..files.described import describe_file, describe_files, without_code
+from ..files.described import describe_file, describe_files, only_counted, without_code
 from ..files.fileset import MOST, FileSet, is_volume, open_fileset, read_whole
 from ..files.find import is_small
 from ..files.roles import Columns
@@ -48,6 +48,7 @@ class CaseSet:
     run: Callable[..., Any]  # of an engine
     keep: str | Path | None
     report: Report | None
+    left_out: int = 0  # cases of files whose targets are all missing
 
     @property
     def outputs(self) -> tuple[int, ...] | None:
@@ -173,17 +174,19 @@ def open_set(
         return given
     reading = {"law": law, "mask_missing": mask_missing, "missing": missing, "columns": columns}
     held, named = _apart(given, name)
-    files, paths = None, [Path(one) for one in named]
+    files, paths, left_out = None, [Path(one) for one in named], 0
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
         found = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
-        held.append(without_code(found, missing))
+        held.append(only_counted(found, missing))
+        left_out = len(found) - len(held[-1])
     elif paths:
         files = open_fileset(named, law=law, columns=columns)
         paths = list(files.paths)
         if held or (not in_pieces and files.elements <= MOST and files.outputs is not None):
             whole = read_whole(files, load_recipe(recipe).prediction, mask_missing=mask_missing, why=name)
-            held.append(without_code(whole, missing))
+            held.append(only_counted(whole, missing))
+            left_out = len(whole) - len(held[-1])
     called = (
         name if not paths else f"{paths[0]}" + (f" and {len(paths) - 1} other files" if paths[1:] else "")
     )
@@ -197,6 +200,7 @@ def open_set(
         load_engine(engine or "local"),
         keep,
         report,
+        left_out,
     )
 
 
