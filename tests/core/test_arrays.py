@@ -87,9 +87,7 @@ def test_expand():
     assert expand("aleatoric", np.ones((3, 1)), (3, 2)).shape == (3, 2)
     assert expand("aleatoric", np.ones((3, 1, 4)), (3, 2, 4)).shape == (3, 2, 4)
     for bad in (np.ones(2), np.ones((1, 2)), np.ones((3, 3)), np.ones((3, 2, 1)), np.ones(())):
-        with pytest.raises(
-            ValueError, match=r"aleatoric has shape .*expected \(3, 2\).*first axis is the case"
-        ):
+        with pytest.raises(ValueError, match=r"aleatoric has shape .*expected \(3, 2\)"):
             expand("aleatoric", bad, (3, 2))
 
 

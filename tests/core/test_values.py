@@ -110,9 +110,7 @@ def test_one_part_may_be_zero():
 @pytest.mark.parametrize(("dtype", "large"), [("float32", 3e38), ("float64", 1.5e308)])
 def test_a_sum_beyond_its_dtype_is_refused(dtype, large):
     part = np.array([1.0, large], dtype=dtype)
-    with pytest.raises(
-        ValueError, match=r"aleatoric \+ epistemic is 0 or overflows in 1 place.* at index \(1,\)"
-    ):
+    with pytest.raises(ValueError, match=r"overflows in 1 place.* index \(1,\)"):
         Prediction(
             np.zeros(2), aleatoric=part, epistemic=part
         )  # the location's own precision does not matter

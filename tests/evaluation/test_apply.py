@@ -156,9 +156,7 @@ def test_the_law_comes_from_the_card_and_is_kept(tmp_path):
     assert float(row["upper_90"]) == pytest.approx(1 + 1.5 * np.log(10), rel=1e-12)  # q = -log(2 * .05)
     assert row["law"] == "laplace"
     assert read_value(tmp_path / "out.csv").law == ts.Laplace()
-    with pytest.raises(
-        BadFile, match=r"in\.csv: the predictions have law 'normal', the card was fitted for 'laplace'"
-    ):
+    with pytest.raises(BadFile, match=r"in\.csv: .* 'normal', .* for 'laplace'"):
         apply_file(laplace, tmp_path / "in.csv", tmp_path / "out.csv", law="normal")
 
 
@@ -240,12 +238,10 @@ def test_a_card_of_another_network_is_refused(tmp_path, ending):
     assert read(out).checkpoint == "0a1b"
     write(fitted, tmp_path / "card.json")
     write(replace(cases, checkpoint="2c3d"), source)
-    with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\).* Fit a card on"):
+    with pytest.raises(BadFile, match=r"another network \(checkpoint 0a1b; here 2c3d\)"):
         apply_file(read_card(tmp_path / "card.json"), source, tmp_path / "never.csv")
     write(replace(cases, checkpoint=""), source)  # a column was cut: nobody can tell whose these are
-    with pytest.raises(
-        BadFile, match=r"of one network \(checkpoint 0a1b\), .* do not say .* --checkpoint 0a1b if they are"
-    ):
+    with pytest.raises(BadFile, match=r"do not say .* --checkpoint 0a1b"):
         apply_file(fitted, source, tmp_path / "never.csv")
     with pytest.raises(BadFile, match=r"of another network \(checkpoint 0a1b; here 2c3d\)"):
         apply_file(fitted, source, tmp_path / "never.csv", checkpoint="2c3d")

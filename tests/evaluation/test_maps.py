@@ -254,9 +254,7 @@ def test_cases_whose_maps_would_have_one_name_are_refused(tmp_path):
     save(tmp_path / "s.nii.gz", np.ones((2, 3, 4)), head)
     rows = "".join(f"{name},s.nii.gz\n" for name in ("p1.nii.gz", "p1_location.nii.gz", "p1.nii"))
     (tmp_path / "cases.csv").write_text("location,scale\n" + rows)
-    with pytest.raises(
-        BadFile, match=r"p1\.nii\.gz and of .*p1_location\.nii\.gz would both be called .*p1_sigma"
-    ):
+    with pytest.raises(BadFile, match=r"would both be called .*p1_sigma"):
         apply_maps(factor_card(2.0), [str(tmp_path / "cases.csv")], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -102,9 +102,7 @@ def test_a_doubled_member_is_refused(tmp_path):
 def test_a_head_that_says_another_size_is_refused(tmp_path):
     write(ts.Prediction([1.0, 2.0], aleatoric=[1.0, 1.0]), tmp_path / "a.npz")
     repacked(tmp_path / "a.npz", lambda members: [(n, c.replace(b"(2,)", b"(1,)")) for n, c in members])
-    with pytest.raises(
-        BadFile, match=r"a\.npz is damaged or cut short: 'location' has 16 bytes for an array of shape"
-    ):
+    with pytest.raises(BadFile, match=r"'location' has 16 bytes for an array"):
         read_value(tmp_path / "a.npz")
 
 
@@ -137,7 +135,7 @@ def test_the_limit_can_be_raised(tmp_path, monkeypatch):
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.02")
     with pytest.raises(
         BadFile,
-        match=r"a\.npz has 0.0 MB and unpacks to 0.025 GB, more than the limit of 0.02 GB.*UNPACK_LIMIT",
+        match=r"unpacks to 0.025 GB, more than .*UNPACK_LIMIT",
     ):
         read_value(tmp_path / "a.npz")
     assert len(list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0])))  # a little at a time needs none

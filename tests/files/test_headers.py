@@ -66,9 +66,7 @@ def test_nifti_of_one_slice_and_one_that_contradicts_itself(tmp_path):
     wrong.header["pixdim"][1:4] = 1
     wrong.header.set_sform(np.diag([2.0, 3, 4, 1]), code=1)
     nibabel.save(wrong, tmp_path / "b.nii")
-    with pytest.raises(
-        ValueError, match=r"b\.nii: its voxels are 1 x 1 x 1 by pixdim and 2 x 3 x 4 by its affine"
-    ):
+    with pytest.raises(ValueError, match=r"b\.nii: .* 1 x 1 x 1 by pixdim"):
         read_header(tmp_path / "b.nii")
 
 

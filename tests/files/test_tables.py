@@ -43,9 +43,7 @@ def test_commas_that_separate_are_no_decimal_commas(tmp_path):
 
 def test_rows_may_lack_their_last_cells_unless_a_program_wrote_them(tmp_path):
     assert table(tmp_path, "a,b\n1\n")[1] == [{"a": "1", "b": ""}]
-    with pytest.raises(
-        BadFile, match=r"t\.csv: row 1 below the header has 1 cells under 2 columns; is it cut short"
-    ):
+    with pytest.raises(BadFile, match=r"row 1 .* has 1 cells under 2 columns"):
         table(tmp_path, "a,b\n1\n", exact=True)
 
 

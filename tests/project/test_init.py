@@ -163,9 +163,7 @@ def test_a_split_column_is_used(tmp_path):
     assert made.project.options["split"] == "split"
     torn = [{**row, "split": word} for row, word in zip(rows, ["train", "test"] * 5 + ["valid"] * 2)]
     seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", torn))
-    with pytest.raises(
-        ValueError, match=r"more than one split has cases of .* give --patient beside --group"
-    ):
+    with pytest.raises(ValueError, match=r"more than one split .* give --patient"):
         propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False)
 
 
@@ -187,7 +185,7 @@ def test_names_that_are_not_those_of_the_files_are_shown_beside_them(tmp_path):
     path = write_table(tmp_path / "t.csv", [{**row, "id": f"S{k:03}.PNG"} for k, row in enumerate(rows)])
     with pytest.raises(
         ValueError,
-        match=r"row says 'S000\.PNG', .* image is called 's000\.png': every letter.*counts\. Correct",
+        match=r"'S000\.PNG', .* is called 's000\.png'",
     ):
         survey(tmp_path / "scans", path)
     for k, row in enumerate(rows):

@@ -187,9 +187,7 @@ def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     v = np.geomspace(1.0, 4.0, 30)
     fitted = aux.fit(Prediction(0 * v, aleatoric=v), v**1.5)
     assert fitted.seen == pytest.approx((0.0, math.log(4.0)))
-    with pytest.warns(
-        UserWarning, match=r"fitted on sigmas of 1 to 2; 1 of 3 lies beyond, 1 so far beyond.*held at that\."
-    ) as said:
+    with pytest.warns(UserWarning, match=r"1 of 3 lies beyond, 1 so far beyond") as said:
         new = fitted(Prediction(np.zeros(3), aleatoric=np.array([1.0, 4.0, 2500.0]))).scale
     assert said[0].filename == __file__
     assert new[2] / 50 == pytest.approx(10 * new[1] / 2)
@@ -208,9 +206,7 @@ def test_its_own_calibration_cases_do_not_lie_beyond_and_single_cases_are_not_as
         fitted(cases)
     with pytest.warns(UserWarning, match=r"; 1 of 3 lies beyond, where nothing is known\. Fit it on more"):
         fitted(Prediction(np.zeros(3), aleatoric=np.array([8.0, 9.0, 50.0])))
-    with pytest.warns(
-        UserWarning, match=r"; 2 of 2 lie beyond, where nothing is known\. Is the unit the same\?"
-    ):
+    with pytest.warns(UserWarning, match=r"2 of 2 lie beyond.* Is the unit the same"):
         fitted(Prediction(np.zeros(2), aleatoric=np.array([50.0, 51.0])))
 
 

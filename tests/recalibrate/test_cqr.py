@@ -204,5 +204,5 @@ def test_what_cannot_be_conformalized_is_said():
         cqr.fit(prediction, y, weight=np.ones(60))
     fitted = cqr.fit(prediction, y)
     one = ts.Prediction([0.0], aleatoric=[1.0], bounds=Stated((0.9,), [[-1.0]], [[1.0]]))
-    with pytest.raises(ValueError, match=r"no bounds at 0.5, for which these were fitted; expected 0.5, 0.9"):
+    with pytest.raises(ValueError, match=r"no bounds at 0.5, .* expected 0.5, 0.9"):
         fitted(one)

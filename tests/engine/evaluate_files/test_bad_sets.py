@@ -49,9 +49,7 @@ def test_errors_say_where_in_a_large_file(tmp_path):
     arrays = {"location": sample.location, "scale": np.ones((60, 3)), "target": sample.target}
     np.savez(tmp_path / "a.npz", **arrays)
     (source,) = find_sources([str(tmp_path / "a.npz")])
-    with pytest.raises(
-        BadFile, match=r"a\.npz, from case 50: target is not finite in 1 place, the first at index \(1, 1\)"
-    ):
+    with pytest.raises(BadFile, match=r"a\.npz, from case 50: target .* index \(1, 1\)"):
         list(chunked_cases(source, elements=30))
 
 
@@ -150,9 +148,7 @@ def test_what_is_wrong_in_a_table_names_its_file(tmp_path):
     group = ["a"] * 40 + [None] + ["b"] * 9
     parquet.write_table(pa.table({**numbers, "group": group}), tmp_path / "a.parquet")
     (source,) = find_sources([str(tmp_path / "a.parquet")])
-    with pytest.raises(
-        BadFile, match=r"a\.parquet, from row 31 on: column 'group' is empty in 1 row, .* row 11"
-    ):
+    with pytest.raises(BadFile, match=r"a\.parquet, from row 31 on: .* row 11"):
         list(chunked_cases(source, elements=30))
 
 

@@ -53,7 +53,7 @@ def test_what_is_missing_or_unknown_is_an_error(cell, words):
 def test_what_cannot_be_an_input():
     with pytest.raises(ValueError, match="site is 'A' in all training cases"):
         fit_inputs([{**row, "site": "A"} for row in ROWS], ["site"], "t.csv")
-    with pytest.raises(ValueError, match="id has 12 values in 12 training cases, such as 'a0': names rather"):
+    with pytest.raises(ValueError, match="id has 12 values in 12 training cases"):
         fit_inputs(ROWS, ["id"], "t.csv")
     with pytest.raises(ValueError, match="age is both target and input"):
         fit_inputs(ROWS, ["sex", "age"], "t.csv", ["age"])
@@ -110,7 +110,7 @@ def test_a_target_in_other_words_is_no_input():
     ]
     with warnings.catch_warnings(action="error"):
         fit_inputs(rows, ["height"], "t.csv", ["months"])
-    with pytest.warns(UserWarning, match="the input years and the target months are one number in two units"):
+    with pytest.warns(UserWarning, match="years and the target months are one number"):
         fit_inputs(rows, ["years"], "t.csv", ["months"])
 
 
@@ -124,9 +124,7 @@ def test_the_row_of_a_file(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
     files = [tmp_path / "x" / "2.png", tmp_path / "a" / "1.png"]
     assert [row["age"] for row in rows_of(files, tmp_path / "t.csv", "image", ["age"])] == ["6", "5"]
-    with pytest.raises(
-        ValueError, match=r"has no row for 1 of 1 images: .*3\.png; its images are called a/1\.png"
-    ):
+    with pytest.raises(ValueError, match=r"no row for 1 of 1 images: .*3\.png"):
         rows_of([tmp_path / "3.png"], tmp_path / "t.csv", "image", ["age"])
     with pytest.raises(ValueError, match=r"several files could be 2\.png"):
         rows_of([tmp_path / "2.png", tmp_path / "b" / "2.png"], tmp_path / "t.csv", "image", ["age"])

@@ -104,16 +104,12 @@ def test_an_area_in_mm_is_that_of_the_pixels(tmp_path):
 
 def test_a_case_without_spacing_is_named(tmp_path):
     make_discs(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"24 of 24 images: each does not say how large its pixels are.*0\.png, 1"
-    ):
+    with pytest.raises(ValueError, match=r"does not say how large its pixels are.*0\.png"):
         table.load(str(tmp_path), mm_per_pixel=0.2, size=64)
     text = (tmp_path / "table.csv").read_text().splitlines()
     text[5] = text[5].rpartition(",")[0] + ",0"
     (tmp_path / "table.csv").write_text("\n".join(text))
-    with pytest.raises(
-        ValueError, match=r"spacing in pixel size\(mm\) is not a number above 0 in 1 row: row 5"
-    ):
+    with pytest.raises(ValueError, match=r"not a number above 0 in 1 row: row 5"):
         table.load(str(tmp_path), mm_per_pixel=0.2, size=64, spacing="pixel size(mm)")
 
 

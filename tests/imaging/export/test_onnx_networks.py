@@ -103,7 +103,7 @@ class Fixed(nn.Module):
 
 
 def test_a_network_that_cannot_be_followed_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"Fixed cannot be exported, since torch\.export cannot follow it: "):
+    with pytest.raises(ValueError, match=r"Fixed cannot be exported"):
         to_onnx(Fixed(), tmp_path / "m.onnx", example=IMAGES)
     assert list(tmp_path.iterdir()) == []
 

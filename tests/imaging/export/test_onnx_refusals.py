@@ -96,9 +96,7 @@ def test_bad_input(name, tmp_path, monkeypatch):
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"needs onnxruntime.*pip install 'truesigma\[train,onnx\]'"
-    ) as raised:
+    with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime.*pip install") as raised:
         to_onnx(network(), tmp_path / "m.onnx", example=IMAGES)
     assert raised.value.name == "onnxruntime"
     assert list(tmp_path.iterdir()) == []

@@ -25,9 +25,7 @@ class TestEnsembles:
         train_run(
             source, tmp_path / "other", TrainingRecipe(epochs=1, batch=8), backbone="small", device="cpu"
         )
-        with pytest.raises(
-            ValueError, match=r"cannot be one ensemble: options is .* trained on the same data"
-        ):
+        with pytest.raises(ValueError, match=r"cannot be one ensemble: options is"):
             open_runs([runs / "0", tmp_path / "other"], device="cpu")
         source = Source("table", str(folder), {"unit": "years"})
         train_run(

@@ -22,9 +22,7 @@ class TestBrokenData:
         good = dataset(Split(images, split.target, split.name), blobs(8, 2), None, same)
         fit(good, TrainingRecipe(epochs=1, batch=4), out=tmp_path)
         before = read_state(tmp_path / "last.safetensors")
-        with pytest.raises(
-            NonFinite, match=r"Not finite in the data: case13.png.*holds the last checkpoint"
-        ) as caught:
+        with pytest.raises(NonFinite, match=r"Not finite in the data: case13.png") as caught:
             fit(dataset(broken, blobs(8, 2), None, same), recipe, out=tmp_path)
         assert str(caught.value).count(".png") == 4 + 1  # the four cases of the batch, and the cause
         after = read_state(tmp_path / "last.safetensors")
@@ -72,9 +70,7 @@ class TestBrokenData:
             def get_extra_state(self) -> dict[str, int]:
                 return {"version": 1}
 
-        with pytest.raises(
-            ValueError, match=r"inner\._extra_state, which is not a tensor.* register a buffer"
-        ):
+        with pytest.raises(ValueError, match=r"inner\._extra_state, which is not a tensor"):
             train(
                 Halves(Noted(1, 1)),
                 dataset(blobs(8, 1), blobs(8, 2), None),

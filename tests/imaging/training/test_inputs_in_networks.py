@@ -117,9 +117,7 @@ def test_a_category_that_only_the_validation_has(root, tmp_path):
     net, quick = build("small", 1, 1, RECIPE, inputs=3), replace(RECIPE, epochs=1)
     assert len(train(net, folds[0], quick, seed=0, device="cpu", quiet=True).history) == 1
     data = Source("table", str(tmp_path), {"inputs": "sex"}).load()
-    with pytest.raises(
-        ValueError, match="cases of the split 'valid' have the input sex=X, which no training case"
-    ):
+    with pytest.raises(ValueError, match="'valid' have the input sex=X"):
         train(net, data, quick, seed=0, device="cpu", quiet=True)
 
 
