@@ -127,14 +127,3 @@ def test_the_page_of_training_and_sampling_is_that_of_the_committed_results():
     assert "batch 4, 64 x 64, 25 draws, time of the processor, torch 2.9." in text
     assert "| one | shared prefix fp32 | 22 | 1.1 | 22.7x |" in text
     assert "Training steps" not in text
-
-
-def test_curves_are_compared_by_their_logarithms():
-    """Two steps alike but for a tenth in every epoch: a ratio of 1.1, and inside where that is within the seeds."""
-    compared = load("curves").compared
-    plain = [[4.0, 2.0, 1.0, 1.0], [4.0, 2.0, 2.0, 2.0]]
-    found = compared(plain, [[1.1 * value for value in seed] for seed in plain])
-    assert (found["inside"], found["epochs"]) == (2, 4)  # of the first two epochs the seeds are the same
-    assert found["ratio"] == pytest.approx(1.1)
-    assert found["seeds_apart"] == pytest.approx(2 ** (1 / 2**0.5))
-    assert compared(plain, plain)["inside"] == 4

@@ -9,10 +9,8 @@ import pytest
 import truesigma
 from truesigma import Cases, Prediction, write
 from truesigma.cli import main
-from truesigma.core import plugins
 
 ROOT = Path(truesigma.__file__).parent
-SUMMED = [name for name in plugins.names("metrics") if hasattr(plugins.load("metrics", name), "SUMS")]
 
 
 def stack_at(file: str, function: str, call) -> list[str]:
@@ -35,27 +33,6 @@ def stack_at(file: str, function: str, call) -> list[str]:
     finally:
         sys.setprofile(before)
     return list(dict.fromkeys(seen[::-1]))
-
-
-def formulas(metric) -> list:
-    """The functions that its sums are made of, but for those of the standard library."""
-    return [function for function in vars(metric.SUMS).values() if hasattr(function, "__code__")]
-
-
-@pytest.mark.parametrize("name", SUMMED)
-def test_from_a_score_to_its_formula_in_three_files(name):
-    """What `score` sums is named above it, and the formula is in the same file."""
-    p, y = Prediction([0.0, 1.0], aleatoric=[1.0, 2.0]), [0.5, 0.5]
-    metric = plugins.load("metrics", name)
-    way = stack_at(f"metrics/{name}.py", formulas(metric)[0].__name__, lambda: metric.score(p, y))
-    assert way[0] == f"metrics/{name}.py"
-    assert len(way) <= 3, way
-
-
-@pytest.mark.parametrize("name", SUMMED)
-def test_a_formula_is_in_the_file_of_its_metric(name):
-    metric = plugins.load("metrics", name)
-    assert {function.__code__.co_filename for function in formulas(metric)} == {metric.__file__}
 
 
 def test_from_the_command_to_uce_in_twelve_modules(tmp_path, monkeypatch, capsys):

@@ -32,14 +32,6 @@ def test_table_json_and_card(folder, run):
     assert run("apply", "card.json", "test.csv", "-o", "new.csv")[0] == 0
 
 
-def test_json_alone_on_stdout_and_the_python_result(folder, run):
-    code, out, _ = run(*QUICK, "--metric", "crps", "--folds", "4", "--seed", "2", "--json", "-")
-    cases = ts.read("cal.csv")
-    expected = ts.compare(cases, recalibrations=["sigma"], metric="crps", folds=4, seed=2)
-    assert code == 0
-    assert json.loads(out)["rows"] == json.loads(json.dumps(expected.to_dict()))["rows"]
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -44,18 +44,3 @@ def test_a_terminal_of_ascii_alone(tmp_path, words):
     )
     assert done.returncode == 0, done.stderr
     assert b"warning" not in done.stdout
-
-
-def test_the_limit_of_unpacking_can_be_raised(tmp_path, monkeypatch, run):
-    import numpy as np
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.001")
-    zeros = np.zeros(1 << 17)
-    np.savez_compressed("a.npz", location=zeros, scale=zeros + 1, target=zeros + np.arange(len(zeros)))
-    words = ["evaluate", "--calibration", "a.npz", "--test", "a.npz", "--metrics", "rmse"]
-    code, _, err = run(*words)
-    assert code == 2
-    assert "--unpack-limit 1" in err
-    code, _, err = run(*words, "--unpack-limit", "1")
-    assert code == 0, err

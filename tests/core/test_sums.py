@@ -11,11 +11,11 @@ from itertools import count
 import numpy as np
 import pytest
 import scipy.stats
-from samples import KINDS, arrays_of, draw
+from samples import draw
 
 from truesigma import Cases, Law, Prediction, Tally, Undefined
 from truesigma.core import plugins
-from truesigma.core.arrays import CHUNK, pack, to_hosts, total, widen, workers
+from truesigma.core.arrays import CHUNK, workers
 from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
 from truesigma.core.elements import Elements, blocks
@@ -132,23 +132,6 @@ def test_reasons_keep_nothing_alive():
     reason = sums["factor aleatoric"]
     assert isinstance(reason, Undefined)
     assert reason.__traceback__ is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_stay_where_they_are(kind):
-    values = np.array([[0.5, 1.5], [2.0, 4.0]])
-    with arrays_of(kind) as make:
-        array = make(values)
-        assert float(total(array)) == 8.0
-        assert float(total(array > 1)) == 3
-        packed = pack(array, 1.0, total(array), 2)
-        assert type(packed) is type(array)
-        assert widen(array).dtype == array.dtype
-        hosts = to_hosts(
-            [packed, cell_totals(make(np.array([0, 2, 2])), 4, [None, make(np.array([1.0, 2.0, 3.0]))])]
-        )
-    np.testing.assert_array_equal(hosts[0], [1.0, 8.0, 2.0])
-    np.testing.assert_array_equal(hosts[1], [[1, 0, 2, 0], [1, 0, 5, 0]])
 
 
 @pytest.mark.parametrize("ask", [False, True])

@@ -275,18 +275,6 @@ def test_what_the_default_says_of_other_images_is_as_measured(monkeypatch):
     assert 0 < sum(row["other_held"] > 0.9 for row in rows) < len(rows) / 2  # more often it stays too small
 
 
-def test_the_shelf_can_be_measured_again(monkeypatch):
-    """One set of ours, without the network that takes long."""
-    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
-    made = script("measure_shelf")
-    monkeypatch.setattr(made, "ALL", ("none", "sigma", "sigma_by_output", "sigma_by_group", "isotonic"))
-    stored = {(row["set"], row["recalibration"]): row for row in made.read("shelf.csv")}
-    name = "OCT poses, ResNet-101"
-    for row in made.measure(name, *made.thirds(*made.ours("oct_resnet101"))):
-        for key in ("held", "least", "width", "crps"):
-            assert row[key] == pytest.approx(stored[name, row["recalibration"]][key], rel=1e-4)
-
-
 def test_formulas_show_without_a_network():
     """Pages hold MathML, and load nothing from elsewhere."""
     settings = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")

@@ -125,18 +125,6 @@ def test_one_scale_for_several_outputs_stays_one(tmp_path, card):
     assert read_value(tmp_path / "out.csv").scale.tolist() == [[1.0, 1.0], [0.5, 0.5]]
 
 
-def test_scale_and_split_are_kept_in_step(tmp_path, card):
-    (tmp_path / "in.csv").write_text("location,scale,aleatoric,epistemic\n1,5,9,16\n")
-    apply_file(card, tmp_path / "in.csv", tmp_path / "out.csv")
-    row = rows(tmp_path / "out.csv")[0]
-    assert [float(row[name]) for name in ("scale", "aleatoric", "epistemic", "spread")] == [
-        10.0,
-        36.0,
-        64.0,
-        16.0,
-    ]
-
-
 def test_twice_is_refused(tmp_path, card):
     for kind in (".csv", ".npz"):
         write(ts.Prediction([1.0], aleatoric=[4.0]), tmp_path / f"in{kind}")

@@ -99,14 +99,6 @@ def test_a_network_is_not_chosen_on_thirty_cases(seed):
     assert found.choice == "sigma"
 
 
-def test_a_network_is_chosen_where_one_factor_cannot_do():
-    rng = np.random.default_rng(0)
-    sigma = rng.gamma(4.0, 0.5, 1500)
-    cases = ts.Cases(ts.Prediction(np.zeros(1500), aleatoric=sigma), rng.normal(size=1500) * sigma)
-    found = compare(cases, recalibrations=["sigma", "aux:hidden=4,steps=300"], folds=4)
-    assert found.choice == "aux:hidden=4,steps=300"
-
-
 def test_the_simplest_has_the_fewest_numbers():
     cases = make(60, 1.5)
     found = compare(

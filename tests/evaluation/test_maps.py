@@ -1,6 +1,5 @@
 """Per-voxel maps: fitted on NIfTI, applied to NIfTI, and back in the same place of the patient to the last byte."""
 
-import csv
 import gzip
 import json
 
@@ -155,35 +154,6 @@ def test_parts_and_folders(tmp_path):
     ]
     sigma = nibabel.load(tmp_path / "out" / "a" / "sigma.nii.gz").get_fdata()
     np.testing.assert_allclose(sigma, np.where(mask, 3 * scale, 0), rtol=1e-5)
-
-
-def test_a_location_of_scaled_integers(tmp_path):
-    values = np.linspace(-5, 5, 64).reshape(4, 4, 4)
-    save(tmp_path / "p_location.nii", values, make_head((4, 4, 4)), np.int16)
-    save(tmp_path / "p_scale.nii", np.full((4, 4, 4), 2.0), make_head((4, 4, 4)))
-    stored = nibabel.load(tmp_path / "p_location.nii").get_fdata()
-    card = factor_card(1.0)
-    apply_maps(card, [str(tmp_path / "p_location.nii"), str(tmp_path / "p_scale.nii")], tmp_path / "out")
-    upper = nibabel.load(tmp_path / "out" / "p_upper_90.nii.gz")
-    np.testing.assert_allclose(upper.get_fdata(), stored + 2 * 1.6448536, rtol=1e-5)
-    assert (upper.header["scl_slope"], upper.header["scl_inter"]) in (
-        (1, 0),
-        (pytest.approx(np.nan, nan_ok=True),) * 2,
-    )
-
-
-def test_a_manifest_names_files_in_any_way(run, tmp_path):
-    _, scale, mask = make_case(tmp_path, "p", (3, 4, 5), 3)
-    for field, other in {"location": "pred", "scale": "sd", "mask": "brain"}.items():
-        (tmp_path / f"p_{field}.nii.gz").rename(tmp_path / f"sub-01_{other}.nii.gz")
-    with (tmp_path / "maps.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["location", "scale", "mask", "group"])
-        rows.writerow(["sub-01_pred.nii.gz", "sub-01_sd.nii.gz", "sub-01_brain.nii.gz", "siteA"])
-    write(factor_card(2.0), tmp_path / "card.json")
-    assert run("apply", "card.json", "maps.csv", "-o", "out")[0] == 0
-    sigma = nibabel.load(tmp_path / "out" / "sub-01_pred_sigma.nii.gz").get_fdata()
-    np.testing.assert_allclose(sigma, np.where(mask, 2 * scale, 0), rtol=1e-6)
 
 
 def test_bad_maps_say_what_to_do(run, tmp_path):

@@ -150,17 +150,3 @@ def test_a_card_with_another_number_of_cases_is_refused(tmp_path, cases_said):
     (tmp_path / "card.json").write_text(json.dumps(stored))
     with pytest.raises(BadFile, match="its number of cases is"):
         read_card(tmp_path / "card.json")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{}, {"location": [[0, 1]]}, {"location": [[0, 1]], "scale": [[2, 1]]}, {"location": "x", "scale": 3}, 5],
-)
-def test_a_card_with_another_range_is_refused(tmp_path, wrong):
-    write(calibrate(cases(100)), tmp_path / "card.json")
-    stored = json.loads((tmp_path / "card.json").read_text())
-    stored["data"]["range"] = wrong
-    stored.pop("content_sha256", None)
-    (tmp_path / "card.json").write_text(json.dumps(stored))
-    with pytest.raises(BadFile, match="cannot be used"):
-        read_card(tmp_path / "card.json")

@@ -87,9 +87,6 @@ COMMANDS = {
         "evaluate --calibration c0.npz c1.npz --test t0.npz t1.npz t2.npz --keep out/sums --json out/scores.json",
     ),
     "apply": Command(make_maps, "apply card.json maps -o out"),
-    "export": Command(
-        make_trained, "export output/runs/0 --card output/card.json --draws 2 -o out/model.onnx"
-    ),
 }
 
 
@@ -113,14 +110,6 @@ def _timeless(path: Path) -> Any:
         head = json.loads(content[8 : 8 + size])
         values = json.loads(json.loads(head.pop("__metadata__")["truesigma"])["values"])
         return [_without(values), head, content[8 + size :]]
-    if path.suffix == ".onnx":
-        import onnx
-
-        model: Any = onnx.load(path)
-        return [
-            model.graph.SerializeToString(deterministic=True),
-            sorted(p.key for p in model.metadata_props),
-        ]
     return content
 
 

@@ -1,7 +1,6 @@
 """Markup, numbers as text, formulas and thumbnails."""
 
 import base64
-import html
 import io
 import xml.etree.ElementTree as ElementTree
 
@@ -11,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import HOSTILE, make
 
-from truesigma.core import plugins
 from truesigma.core.checks import per_cent
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.files.disk import BadFile
 from truesigma.page import report
 from truesigma.page.blocks import cell, table
-from truesigma.page.formula import formulas
 from truesigma.page.markup import element, json_text
 from truesigma.page.numbers import estimate_parts, number, percent
 from truesigma.page.thumbnails import SIZE, find_images, picture
@@ -76,17 +73,6 @@ def test_a_share_that_is_neither_none_nor_all_is_not_rounded_to_that():
     assert estimate_parts(Estimate(0.9, 0.8, 0.95), share=True, digits=0)[0] == "90\xa0%"
     assert per_cent(1e-30) == "0." + 9 * "0"  # digits end somewhere
     assert per_cent(0.9995, 3, "g") == "99.95"
-
-
-def test_formulas():
-    assert formulas("no formula") == []
-    known = plugins.load("metrics", "uce").__doc__
-    root = ElementTree.fromstring(formulas(known)[0])
-    assert root.attrib == {"display": "block"}
-    tags = {node.tag.rpartition("}")[2] for node in root.iter()}
-    assert {"munderover", "msub", "mfrac"} <= tags
-    for source in (r"\frac{1}", r"\text{<b>x</b>}", ""):
-        assert formulas(f"$${source}$$") == [f"<code>{html.escape(source)}</code>"]
 
 
 @pytest.fixture

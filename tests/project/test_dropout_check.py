@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from project_files import change
 
 import truesigma as ts
 from truesigma.project.dropout_check import warning
@@ -59,11 +58,3 @@ def test_draws_that_are_clearly_worse_are_warned_of(begun, run, monkeypatch):
     assert code == 0, err
     assert "warning: the mean of the draws is" in err
     assert "Lower network.stage_dropout in the recipe" in err
-
-
-def test_an_ensemble_has_no_dropout_to_compare(begun, run):
-    change(begun / "recipe.toml", {'method = "dropout"': 'method = "ensemble"', "members = 5": "members = 2"})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 0, err
-    assert "10 cases x 2 members;" in err
-    assert "one pass without dropout" not in err

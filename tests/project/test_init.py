@@ -306,16 +306,6 @@ def test_enter_takes_the_unit_in_the_name_and_its_scale(place, monkeypatch, run)
         assert ("mm_per_pixel" in options, options["size"]) == (scaled, 32)
 
 
-def test_few_patients_to_recalibrate_on_are_counted(tmp_path):
-    """Many images of few patients are few: their errors may be alike."""
-    make_images(tmp_path, 300)
-    rows = [{"id": f"s{k:03}", "age": k, "patient": k % 10} for k in range(300)]
-    seen = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows))
-    notes = propose(seen, Wishes(("age",)), tmp_path / "r.toml", gpu=False).notes
-    assert any("60 cases of 2 patients to recalibrate on are few" in note for note in notes)
-    assert any("sigma's factor is uncertain by 9 to 50 %" in note for note in notes)
-
-
 def test_units_with_commas_between(tmp_path, place, run):
     rows = [
         {**row, "length": row["age"], "spacing": 1 + k}

@@ -186,15 +186,6 @@ def test_bounds_that_say_too_little(tmp_path, names, words):
         ts.read(tmp_path / "old.csv")
 
 
-def test_a_column_may_say_the_level(tmp_path):
-    (tmp_path / "a.csv").write_text("target,lower,upper,level\n1,0,2,0.9\n2,1,4,0.9\n")
-    assert ts.read(tmp_path / "a.csv").prediction.bounds.levels == (0.9,)
-    (tmp_path / "a.csv").write_text(
-        "target_0,target_1,lower_90_0,upper_90_0,lower_90_1,upper_90_1\n1,1,0,2,3,4\n"
-    )
-    assert ts.read(tmp_path / "a.csv").prediction.interval(0.9).lower.tolist() == [[0.0, 3.0]]
-
-
 def test_what_cannot_be_conformalized_is_said():
     prediction, y, _ = predicted()
     plain = ts.Prediction(prediction.location, aleatoric=prediction.total)

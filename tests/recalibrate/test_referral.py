@@ -95,16 +95,6 @@ def test_patients_are_counted_once():
     assert found == pytest.approx(min(bound, math.e * binomial(2, 100, 0.1)), rel=1e-12)
 
 
-def test_running_shares_are_those_of_each_patient():
-    rng = np.random.default_rng(0)
-    code, wrong = rng.integers(0, 7, size=60), rng.random(60) < 0.3
-    patients, shares = referral._running(wrong, code)
-    for k in range(60):
-        held = [wrong[: k + 1][code[: k + 1] == one].mean() for one in np.unique(code[: k + 1])]
-        assert patients[k] == len(held)
-        assert shares[k] == pytest.approx(sum(held), abs=1e-12)
-
-
 def test_where_nothing_can_be_promised_the_words_say_what_it_needs():
     few = referral.fit(*simulated(40), tolerance=2.0, risk=0.05)
     assert few.threshold is None

@@ -70,14 +70,6 @@ def test_batches_visit_the_order_once(cases, size, drop_last, reader, ahead):
         assert torch.equal(batch.target, plain.target[batch.cases])
 
 
-def test_batches_prepare_what_they_give():
-    split = make_split()
-    prepare = Normalise((0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
-    for batch in batches(split, 3, prepare=prepare):
-        assert batch.images.dtype == torch.float32
-        assert torch.equal(batch.images, prepare(split.images[batch.cases]))
-
-
 def test_a_broken_file_reaches_the_caller():
     images = make_split().images
     split = Split(Slow(images, broken=4), torch.zeros(7, 1), tuple("abcdefg"))

@@ -108,10 +108,3 @@ def test_another_simulation_is_not_taken_for_this_one(tmp_path):
         simulated.load(root, cases=20, train=10, valid=10)
     with pytest.raises(ValueError, match="no more raw volumes than cases"):
         simulated.simulate(root, cases=2, raw=3)
-
-
-def test_real_data_is_not_taken_for_a_simulation(tmp_path):
-    image, pose = np.zeros((2, 64, 64, 3), np.uint8), np.zeros((2, 6))
-    np.savez(tmp_path / "projections.npz", image=image, pose=pose, name=np.array(["a", "b"]))
-    with pytest.raises(ValueError, match="is not a simulation"):
-        simulated.load(str(tmp_path))

@@ -75,17 +75,6 @@ def test_a_group_that_straddles_is_named(tmp_path):
         table.load(str(root))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_seeded_splits_keep_groups_whole(tmp_path, seed):
-    root = make_folder(tmp_path / "t", 48, header="image,target,group")
-    data = table.load(str(root), seed=seed)
-    groups = [set(split.group) for split in data.splits.values()]
-    assert len(set.union(*groups)) == sum(len(group) for group in groups) == 16
-    assert {key: len(split) for key, split in data.splits.items()} == {"train": 24, "valid": 12, "test": 12}
-    again = table.load(str(root), seed=seed)
-    assert all(again.splits[key].name == split.name for key, split in data.splits.items())
-
-
 def test_other_spellings_and_more_splits(tmp_path):
     root = make_folder(tmp_path / "t")
     text = (
@@ -117,12 +106,6 @@ def test_broken_files_are_named_counted_and_can_be_left_out(tmp_path):
     with pytest.warns(UserWarning, match=r"5 of 24 images left out: 0\.png, 5\.png, 7\.png"):
         data = table.load(str(root), skip_broken=True)
     assert sum(len(split) for split in data.splits.values()) == 19
-
-
-def test_nothing_can_be_read(tmp_path):
-    make_table(tmp_path / "t", ["image,target", "a.png,1", "b.png,2"])
-    with pytest.raises(BrokenFiles, match=r"2 of 2 images.*are the paths relative"):
-        table.load(str(tmp_path / "t"), skip_broken=True)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,11 @@ import json
 
 import numpy as np
 import onnx
-import torch
 from onnx_models import IMAGES, card_for, expect, network, run
-from torch import nn
 
 import truesigma as ts
 from truesigma.evaluation.card import calibrate
-from truesigma.imaging import TwoHead, dropout_draws
+from truesigma.imaging import dropout_draws
 from truesigma.imaging.data.units import Units
 from truesigma.imaging.export.check import as_predicted
 from truesigma.imaging.export.onnx import to_onnx
@@ -51,14 +49,3 @@ def test_cards_that_do_not_name_masks_mean_independent_ones(tmp_path):
         "seed": 0,
         "masks": "independent",
     }
-
-
-def test_masks_are_bits(tmp_path):
-    """25 draws of 4096 units are 12.8 kB in the file, not the 100 kB or 400 kB of bytes or floats."""
-    torch.manual_seed(0)
-    net = TwoHead(nn.Sequential(nn.Flatten(), nn.Linear(16, 4096), nn.ReLU()), 4096, 1, dropout=0.5).eval()
-    sizes = {}
-    for masks in ("common", "independent"):
-        made = to_onnx(net, tmp_path / f"{masks}.onnx", example=IMAGES[:2], draws=25, masks=masks)
-        sizes[masks] = made.path.stat().st_size
-    assert 0 < sizes["common"] - sizes["independent"] < 25 * 4096 / 8 + 6000

@@ -31,17 +31,6 @@ class TestSplit:
             one, two = (getattr(c.prediction, name) for c in (kept, moments))
             np.testing.assert_allclose(two, one, rtol=2e-4, atol=1e-6)
 
-    def test_one_network_alone_is_not_an_ensemble_of_one(self):
-        net, data = network(), hands(MONTHS)
-        member = predict_split([net], data, scaled=True)
-        images = data.prepare(data.splits["test"].images)
-        with torch.no_grad():
-            mean, log_variance = net(images)
-        assert member.draws.mean.shape[0] == 1
-        np.testing.assert_allclose(member.draws.mean[0], mean.numpy(), rtol=1e-6)
-        np.testing.assert_allclose(member.draws.variance[0], log_variance.exp().numpy(), rtol=1e-6)
-        assert not member.prediction.epistemic.any()
-
     def test_cases_without_targets_are_predicted_and_not_scored(self, tmp_path):
         none = torch.full((40, 1), float("nan"))
         data = hands(MONTHS, target=none)
@@ -64,8 +53,3 @@ class TestSplit:
             assert sigma.fit(cases.prediction, cases.target).factor == pytest.approx(
                 sigma.fit(kept.prediction, kept.target).factor
             )
-
-    def test_progress_counts_every_case(self):
-        seen = []
-        predict_split(network(), hands(MONTHS), draws=2, batch=16, progress=seen.append)
-        assert seen == [16, 16, 8]

@@ -26,13 +26,6 @@ def test_bf16_keeps_the_heads_of_our_network_exact():
     np.testing.assert_allclose(low, exact, rtol=1e-5, atol=1e-6)
 
 
-def test_an_ambient_autocast_does_not_change_the_draws(net, images):
-    expected = dropout_draws(net, [images], draws=2, seed=0)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = dropout_draws(net, [images], draws=2, seed=0)
-    assert np.array_equal(found.mean, expected.mean)
-
-
 def test_laplace_stores_twice_b_squared(net, images):
     normal = dropout_draws(net, [images], draws=2, seed=0)
     laplace = dropout_draws(net, [images], draws=2, seed=0, law=Laplace())

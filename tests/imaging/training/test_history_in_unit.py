@@ -5,7 +5,7 @@ import csv
 import pytest
 from project_files import call, noise_images
 
-from truesigma.imaging.training.history import Watch, error_text, rmse_in_unit
+from truesigma.imaging.training.history import error_text, rmse_in_unit
 
 
 @pytest.fixture
@@ -47,11 +47,3 @@ def test_outputs_of_several_scales_have_no_common_error():
     row = {"train_mse": 0.25, "valid_mse": 0.25}
     assert rmse_in_unit(row, Mixed) == {"train_rmse": None, "valid_rmse": None}
     assert error_text({**row, **rmse_in_unit(row, Mixed)}, "valid", "mm") == "MSE 0.25 of scaled targets"
-
-
-def test_the_best_epoch_is_marked(capsys):
-    row = {"epoch": 2, "train_loss": 1.0, "train_mse": 1.0, "valid_mse": 1.0, "valid_factor": 1.0}
-    row |= {"train_rmse": 3.0, "valid_rmse": 4.0, "learning_rate": 1e-3, "seconds": 1.0}
-    watch = Watch(2, 0, quiet=False, unit="months")
-    watch.show(row, kept=True)
-    assert "train RMSE 3 months  valid RMSE 4 months (best)" in capsys.readouterr().err

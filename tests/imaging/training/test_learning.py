@@ -117,16 +117,6 @@ def test_bf16_learns_about_the_same(data: DataSet) -> None:
     assert {value.dtype for value in weights(half).values()} == {torch.float32, torch.int64}
 
 
-def test_volumes_train(data: DataSet) -> None:
-    def volume(split: Split) -> Split:
-        return Split(split.images[:, :, None].expand(-1, -1, SIDE, -1, -1), split.target, split.name)
-
-    trained = fit(
-        dataset(*map(volume, data.splits.values())), TrainingRecipe(epochs=1, batch=8), backbone="small3d"
-    )
-    assert trained.finished
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -15,8 +15,6 @@ from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.job import Job
 from truesigma.imaging.training.validate import validate
 
-STILL = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
-
 
 @pytest.mark.parametrize(
     "keep", ["valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "last"]
@@ -76,18 +74,6 @@ def test_validate_is_the_slow_loop(data: DataSet) -> None:
         recipe = TrainingRecipe(batch=batch)  # four times as many at once
         parts = [validate(Job(net, data, recipe, processes=rank), "valid") for rank in ranks]
         torch.testing.assert_close(sum(parts), torch.tensor(sums, dtype=torch.float64), rtol=1e-5, atol=1e-6)
-
-
-def test_laplace_factor_is_the_mean_of_error_over_b(data: DataSet) -> None:
-    trained = fit(data, STILL, likelihood="laplace")
-    split = data.splits["test"]
-    with torch.no_grad():
-        mean, log_b = trained.net(data.prepare(split.images))
-    row = trained.history[trained.best_epoch - 1]
-    assert row["test_factor"] == pytest.approx(
-        float(((split.target - mean).abs() / log_b.exp()).mean()), rel=1e-4
-    )
-    assert row["test_variance"] == pytest.approx(float((2 * (2 * log_b).exp()).mean()), rel=1e-4)
 
 
 def test_the_test_split_is_looked_at_now_and_then(data: DataSet) -> None:

@@ -97,15 +97,6 @@ def test_generators_modes_and_buffers_are_left_alone(data: DataSet, drawn: bool)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_without_dropout_both_errors_are_one(data: DataSet) -> None:
-    recipe = TrainingRecipe(epochs=2, batch=8, stage_dropout=0.0, head_dropout={"other": 0.0})
-    net = build("small", 1, 2, recipe, seed=0)
-    assert random_parts(Job(net, data, PAIRS)) is None
-    rows = train(net, data, recipe, seed=0, device="cpu", quiet=True).history
-    for row in rows:
-        assert row["valid_mse"] == row["valid_mse_two_draws"] == row["valid_mse_one_pass"]
-
-
 def test_a_network_that_cannot_be_sampled_is_warned_of_before_it_is_trained(data: DataSet) -> None:
     class Private(nn.Module):
         """Dropout from a generator of its own, which draws cannot seed."""

@@ -54,17 +54,3 @@ def test_observed_intervals_are_those_of_the_diagram(subject):
         assert all(
             row["low"] <= row["observed"] + 1e-9 and row["observed"] <= row["high"] + 1e-9 for row in some
         )
-
-
-def test_bins_are_believed_for_their_elements_not_for_the_size_of_their_weights():
-    """Weights that add up to one: the bins hold as many cases as before, and no point becomes hollow."""
-    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
-    found = [
-        calibration.table(subject_of(make(weight=w), replicates=20)) for w in (weight, weight / weight.sum())
-    ]
-    for one, other in zip(*found, strict=True):
-        for name in ("variance_from", "count", "variance", "squared_error", "squared_error_high"):
-            assert one[name] == pytest.approx(other[name], rel=1e-9)
-    for bins in ("mass", "width"):
-        rows = rows_of(found[1], recalibration="none", bins=bins)
-        assert sum(row["count"] for row in rows) == pytest.approx(300)

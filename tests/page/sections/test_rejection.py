@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from report_samples import make, subject_of
 
-import truesigma as ts
 from truesigma.page.sections import rejection
 from truesigma.page.subject import sigma_of
 
@@ -31,15 +30,6 @@ def test_referring_by_the_threshold_gives_the_numbers_of_the_slider(subject):
             means.append(np.average(error[some], weights=weight[some]) if weight[some].sum() else np.nan)
         expected = np.nanquantile(means, [0.025, 0.975])
         assert (row["low"], row["high"]) == pytest.approx(tuple(expected))
-
-
-def test_equal_sigmas_are_referred_together():
-    y = np.arange(10.0)
-    sigma = np.repeat([1.0, 2.0], 5)
-    found = rejection.table(subject_of(ts.Cases(ts.Prediction(y + sigma, aleatoric=sigma**2), y)))
-    assert set(found.referred.round(6)) == {0.0, 0.5}
-    assert found.row(49)["referred"] == 0
-    assert found.row(50)["mse"] == pytest.approx(1.0)
 
 
 def test_the_sentence_of_the_slider():
