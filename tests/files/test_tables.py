@@ -81,7 +81,7 @@ def test_a_pair_of_stray_quotes_swallows_no_rows(tmp_path):
         (b"a,b\n1,2,3\n", "row 1 below the header has 3 cells under 2 columns"),
         (b"a,c\n1,2\n", "has no column b; it has a, c"),
         (b'a,"b, mm"\n1,2\n', "has no column b; it has a, b, mm. A name with a comma in it cannot be given"),
-        (b"a,b\n\xff,2\n", "is not text in UTF-8"),
+        (b"a,b\n\x81,2\n", "is not text in UTF-8"),
     ],
 )
 def test_errors_name_the_file(tmp_path, content, words):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._cases import say_roles, weighted
+from ._options import NEXT
 from ._output import QUIET, check_output, say
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SHOWN = (  # of each group: metric, level, what its value is multiplied with, ti
 
 def files_of(text: str) -> list[str]:
     """Split the files of one argument."""
-    return text.split("\n")
+    return text.split(NEXT)
 
 
 def one_set(texts: Sequence[str]) -> list[str]:

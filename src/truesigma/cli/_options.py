@@ -12,6 +12,7 @@ SEVERAL = {  # options that take several files, by command
     "predict": ("--images",),
 }
 EMPTY = "empty"
+NEXT = "\0"  # between the files of one argument: it is in no file's name
 
 
 def names_of(kind: str) -> Callable[[str], list[str]]:
@@ -67,10 +68,10 @@ TimeLimit = Annotated[str | None, Option(help="Such as 90, 30m or 8h; the same c
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:
-    """Join the files after an option that takes several into one argument, one file per line.
+    """Join the files after an option that takes several into one argument.
 
     >>> join_files(["evaluate", "--test", "a.npz", "b.npz", "--recipe", "paper"])
-    ['evaluate', '--test', 'a.npz\\nb.npz', '--recipe', 'paper']
+    ['evaluate', '--test', 'a.npz\\x00b.npz', '--recipe', 'paper']
     """
     joined: list[str] = []
     option = ""
@@ -79,7 +80,7 @@ def join_files(arguments: Sequence[str]) -> list[str]:
         if argument.startswith("-"):
             option = argument.partition("=")[0]
         elif option in several and joined[-1] != option:
-            joined[-1] += "\n" + argument
+            joined[-1] += NEXT + argument
             continue
         joined.append(argument)
     return joined
@@ -87,7 +88,7 @@ def join_files(arguments: Sequence[str]) -> list[str]:
 
 def paths_of(texts: Sequence[str] | None) -> list[Path]:
     """Split the files that `join_files` has joined."""
-    return [Path(line) for text in texts or [] for line in text.split("\n")]
+    return [Path(line) for text in texts or [] for line in text.split(NEXT)]
 
 
 def split_choices(text: str) -> list[str]:

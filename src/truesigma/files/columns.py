@@ -33,7 +33,7 @@ from .fields import (
 from .parquet import read_parquet, texts_in, with_texts
 from .roles import Columns, named, read_as
 from .synonyms import rename_hint
-from .tables import EMPTY, is_number, read_csv, read_head
+from .tables import EMPTY, is_number, may_be_thousands, read_csv
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
@@ -77,20 +77,15 @@ def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
     """Read a .csv or .parquet file with its fields as numbers and all else as it is; `columns` choose roles."""
     if path.suffix.lower() != ".csv":
         return read_as(read_parquet(path), columns)
-    return with_numbers(
-        read_as(read_csv(path), columns), path, "." if read_head(path).separator == "," else ".,"
-    )
+    return with_numbers(read_as(read_csv(path), columns), path)
 
 
-def with_numbers(table: "pa.Table", path: Path, points: str) -> "pa.Table":
-    """Turn the columns of text that fields are read from into numbers and truths; empty numbers become nulls.
-
-    Only if a column cannot be read with the first of the decimal points, all are read with the next.
-    """
+def with_numbers(table: "pa.Table", path: Path) -> "pa.Table":
+    """Turn the columns of text that fields are read from into numbers and truths; empty numbers become nulls."""
     names = list(table.column_names)
     bare = not set(PARTS) & set(map(stem_of, names))  # then bounds take the place of a scale
     places = [k for k, one in enumerate(names) if stem_of(one) in NUMBERS or (bare and is_bound(one))]
-    numbers, point = _floats([(names[k], table.column(k)) for k in places], points)
+    numbers, point = _floats([(names[k], table.column(k)) for k in places])
     if point == ",":
         warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
     for k, column in zip(places, numbers):
@@ -101,15 +96,21 @@ def with_numbers(table: "pa.Table", path: Path, points: str) -> "pa.Table":
     return table
 
 
-def _floats(columns: Sequence[tuple[str, Any]], points: str = ".") -> tuple[list[Any], str]:
-    """Convert columns of text to numbers, and find their decimal point; the error names the first bad cell."""
+def _floats(columns: Sequence[tuple[str, Any]], tried: str = ".,") -> tuple[list[Any], str]:
+    """Convert columns of text to numbers, and find their decimal point; the error names the first bad cell.
+
+    Only if a column has no numbers with points, all are read with commas, unless these may be of thousands.
+    """
     import pyarrow as pa
 
-    for point in points:
+    points = "."
+    for point in tried:
         try:
             return [_cast(cells, point) for _, cells in columns], point
         except pa.ArrowInvalid:
-            continue
+            if tried == "." or may_be_thousands(cell for _, cells in columns for cell in cells.to_pylist()):
+                break
+            points = ".,"
     wrong = {point: _no_numbers(columns, point) for point in points}
     counts = {point: len(cells) for point, cells in wrong.items()}
     point = min(counts, key=counts.__getitem__)
@@ -284,7 +285,7 @@ def _numbers(name: str, column: Any) -> Host:
             )
         return np.asarray(column.to_numpy(), dtype=bool)
     if types.is_string(kind) or types.is_large_string(kind):
-        [column], _ = _floats([(name, column)])
+        [column], _ = _floats([(name, column)], ".")
     elif types.is_decimal(kind) or types.is_null(kind):
         column = column.cast(pa.float64())
     elif not (types.is_floating(kind) or types.is_integer(kind)):

@@ -109,7 +109,7 @@ def check_memory(path: Path, size: float) -> None:
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else math.inf
         )
         limit = min(USUAL_LIMIT, pages / 4e9)
-    stored = sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+    stored = sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
     if size > max(limit * 1e9, stored):
         raise BadFile(
             f"{path} has {stored / 1e6:.1f} MB and unpacks to {size / 1e9:.2g} GB, more than the limit of "
@@ -273,6 +273,9 @@ def write_rows(
 def fingerprint(path: str | Path) -> str:
     """Hash a file's content with SHA-256, in hexadecimal: the same data has the same fingerprint, whatever its name."""
     path = Path(path)
+    if path.is_dir():
+        inside = [fingerprint(file) for file in sorted(path.rglob("*")) if file.is_file()]
+        return hashlib.sha256("".join(inside).encode()).hexdigest()
     check_exists(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists
 from .fields import LABELS, NUMBERS, is_group
-from .parquet import unpacked_size
+from .parquet import keys_of, parts_in, unpacked_size
 from .roles import Columns, chosen_of, renamed
 from .tables import read_head, read_table, read_text
 
@@ -55,6 +55,9 @@ def find_sources(given: Files, columns: Columns | None = None) -> list[CaseFiles
     loose: dict[str, dict[str, str]] = {}
     items = [given] if isinstance(given, str | Path) else given
     for path in [path for item in items for path in _expand(str(item))]:
+        if path.is_dir():
+            found += _parts(path, columns or {})
+            continue
         if ending_of(path) in SINGLE:
             prefix, name = _split(path)
             if prefix not in loose:
@@ -162,7 +165,7 @@ def check_unchanged(source: CaseFiles) -> None:
 def _expand(item: str) -> list[Path]:
     """List the files of a path, a folder of maps, a glob, or a .txt file."""
     if Path(item).is_dir():
-        return _maps_in(Path(item))
+        return [Path(item)] if parts_in(Path(item)) else _maps_in(Path(item))
     if Path(item).exists() or not glob.has_magic(item):
         check_exists(Path(item))
         paths = [Path(item)]
@@ -248,10 +251,7 @@ def _manifest(
         )
     if "file" not in names and "location" not in paths:
         return []
-    given = columns or {}
-    own = {role: one for role, one in given.items() if set(chosen_of(one)) <= set(names)}
-    rest: Columns = {role: one for role, one in given.items() if role not in own or one is None}
-    read_as = dict(zip(names, renamed(names, own)))
+    read_as, rest = _divided(names, columns or {})
     found = []
     for number, cells in enumerate(read_table(path)[1], start=1):
         row = {read_as[name]: cell.strip() for name, cell in cells.items() if cell.strip()}
@@ -266,6 +266,25 @@ def _manifest(
             raise BadFile(f"{path}: row {number} names no file for the location.")
         found.append((files, labels, rest))
     return found
+
+
+def _parts(folder: Path, columns: Columns) -> list[tuple[dict[str, str], dict[str, str], Columns]]:
+    """List the files of a .parquet table that is a folder, with what their folders' names say of all their cases."""
+    found = []
+    for part in parts_in(folder):
+        keys = keys_of(folder, part)
+        read_as, rest = _divided(list(keys), columns)
+        labels = {read_as[key]: value for key, value in keys.items()}
+        labels = {name: value for name, value in labels.items() if name in LABELS or is_group(name)}
+        found.append(({"": str(part)}, labels, rest))
+    return found
+
+
+def _divided(names: Sequence[str], columns: Columns) -> tuple[dict[str, str], Columns]:
+    """Tell how columns of those names are read, and which of the chosen columns are elsewhere."""
+    own = {role: one for role, one in columns.items() if set(chosen_of(one)) <= set(names)}
+    rest: Columns = {role: one for role, one in columns.items() if role not in own or one is None}
+    return dict(zip(names, renamed(names, own))), rest
 
 
 def _beside(manifest: Path, name: str, endings: tuple[str, ...]) -> str:

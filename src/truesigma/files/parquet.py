@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from .disk import BadFile, check_memory, content_kind, reading, write_atomically
 from .pages import check_levels
@@ -19,10 +20,36 @@ HASH = "hash"  # of the other texts in the footer
 
 
 def read_parquet(path: Path) -> "pa.Table":
-    """Read a .parquet file as a table."""
+    """Read a .parquet file as a table, or a folder of them, whose names may say more, as `group=A/0.parquet`."""
+    if path.is_dir():
+        import pyarrow as pa
+
+        tables = []
+        for part in parts_in(path):
+            table = read_parquet(part)
+            for key, value in keys_of(path, part).items():
+                table = table.append_column(key, pa.array([value] * table.num_rows))
+            tables.append(table)
+        with reading(path):
+            return pa.concat_tables(tables)
     with parquet_file(path) as file:
         check_memory(path, unpacked_size(file.metadata))
         return file.read()
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """List the files of a table that was written as a folder."""
+    return [path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith(("_", "."))]
+
+
+def keys_of(folder: Path, part: Path) -> dict[str, str]:
+    """Tell what the folders' names say of a part: a column's name and its value, as pandas and Spark write them.
+
+    >>> keys_of(Path("a"), Path("a/group=B%20C/0.parquet"))
+    {'group': 'B C'}
+    """
+    steps = [step.partition("=") for step in part.relative_to(folder).parts[:-1]]
+    return {key: unquote(value) for key, equals, value in steps if equals}
 
 
 def unpacked_size(footer: Any) -> int:

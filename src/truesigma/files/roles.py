@@ -18,6 +18,11 @@ from .parquet import texts_in, with_texts
 
 ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
 Columns = Mapping[str, str | Sequence[str] | None]
+YS = {
+    "y_true": "target",
+    "y_pred": "location",
+    "y_std": "scale",
+}  # as others call all of them: nothing to guess
 ASIDE = " (not read)"  # appended to the name of a column whose role another one has
 
 
@@ -64,6 +69,8 @@ def _outputs_in(names: Sequence[str]) -> list[str]:
 
 
 def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
+    if {"y_pred", "y_std"} <= {*map(stem_of, names)} and not {"location", *PARTS} & {*map(stem_of, names)}:
+        columns = {role: name for name, role in YS.items() if name in map(stem_of, names)} | {**columns}
     taken: dict[str, str] = {}
     for role, chosen in columns.items():
         if role not in ROLES:

@@ -20,7 +20,7 @@ from .columns import case_table, fields_table, frame_table, table_fields
 from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists, read_json, write_json
 from .fields import from_fields, to_fields
 from .npz import list_members, read_npz, write_npz
-from .parquet import write_parquet
+from .parquet import parts_in, write_parquet
 from .roles import Columns, read_as, renamed, warn_measurement
 from .synonyms import rename_hint, warn_near_misses
 from .tables import read_head, write_csv
@@ -161,8 +161,8 @@ def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
     """Read the named arrays of a file or a frame; `columns` choose roles."""
     if isinstance(source, str | PathLike):
         path = Path(source)
-        check_suffix(path)
-        check_exists(path)
+        if check_suffix(path) != ".parquet" or not path.is_dir():
+            check_exists(path)
         try:
             fields, names = _fields_of(path, columns)
         except ValueError as problem:
@@ -277,6 +277,8 @@ def check_suffix(path: Path) -> str:
     '.csv'
     """
     suffix = path.suffix.lower()
+    if path.is_dir() and parts_in(path):
+        return ".parquet"
     if suffix not in SUFFIXES:
         hint = SAVE_SHEET if suffix in SHEETS else ""
         hint = " If it is a table, call it .csv." if suffix in (".txt", ".tsv", ".dat") else hint

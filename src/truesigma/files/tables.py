@@ -8,12 +8,13 @@ import codecs
 import csv
 import io
 import itertools
+import math
 import mmap
 import os
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,11 +50,23 @@ class Head:
     first: list[str]
 
 
-def read_text(path: Path, size: int = -1) -> str:
-    """The text of a file, or its first characters."""
+def read_text(path: Path) -> str:
+    """Read the text of a file."""
     check_exists(path)
-    with reading(path, *NO_TEXT), path.open(encoding="utf-8-sig", newline="") as file:
-        return file.read(size)
+    with reading(path, *NO_TEXT):
+        return path.read_text(encoding=encoding_of(path))
+
+
+def encoding_of(path: Path, first: float = math.inf) -> str:
+    """Tell the encoding of a file, or of its first bytes: UTF-8, or else the one that old spreadsheets write in."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        try:
+            while file.tell() < first and (some := file.read(HEAD)):
+                decoder.decode(some, final=len(some) < HEAD)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8-sig"
 
 
 def read_head(path: Path) -> Head:
@@ -62,7 +75,8 @@ def read_head(path: Path) -> Head:
     if kind := content_kind(path):
         todo = "save it as CSV UTF-8" if kind.startswith("text") else "give it its right ending"
         raise BadFile(f"{path} is {kind}, not the .csv file its name says; {todo}.")
-    text = read_text(path, HEAD)
+    with reading(path, *NO_TEXT), path.open(encoding=encoding_of(path, HEAD), newline="") as file:
+        text = file.read(HEAD)
     before = re.match(r"[\r\n]*(?:sep=(.)[\r\n]+)?", text)
     assert before is not None  # for it may be empty
     head = Head([], ",", len(before[0].splitlines()), [])
@@ -82,17 +96,18 @@ def read_csv(path: Path) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
-    head = read_head(path)
+    head, encoding = read_head(path), _said_encoding(path)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find(b'"') >= 0:  # for Arrow a quote that never closes ends with the file
-            _check_rows(path, head)
-    options = arrow_csv.ReadOptions(skip_rows=head.before, autogenerate_column_names=True)
+            _check_rows(path, head, encoding)
+    encoded = encoding.removesuffix("-sig")
+    options = arrow_csv.ReadOptions(skip_rows=head.before, autogenerate_column_names=True, encoding=encoded)
     parsing = arrow_csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
     text = arrow_csv.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(len(head.names))})
     try:
         table = arrow_csv.read_csv(open_for_arrow(path), options, parsing, text).rename_columns(head.names)
     except ValueError as problem:
-        _check_rows(path, head)
+        _check_rows(path, head, encoding)
         raise BadFile(f"{path} cannot be read: {problem}.") from problem
     rows = filled = table.num_rows
     while filled > 1 and not any(str(column[filled - 1]).strip() for column in table.columns):
@@ -109,15 +124,26 @@ def open_for_arrow(path: Path) -> Any:
     return pa.OSFile(os.fsencode(path))
 
 
-def _check_rows(path: Path, head: Head) -> None:
+def _said_encoding(path: Path) -> str:
+    encoding = encoding_of(path)
+    if encoding == "cp1252":
+        warnings.warn(
+            f"{path} is not text in UTF-8, and is read as Western text (Windows-1252): see whether letters such as ä "
+            "are right in it, or save it as CSV UTF-8.",
+            stacklevel=2,
+        )
+    return encoding
+
+
+def _check_rows(path: Path, head: Head, encoding: str) -> None:
     """Raise `BadFile` for the first row that is incomplete, or whose quotes do not close."""
-    deque(_rows(path, head, exact=True), maxlen=0)
+    deque(_rows(path, head, encoding, exact=True), maxlen=0)
 
 
-def _rows(path: Path, head: Head, *, exact: bool) -> Iterator[list[str]]:
+def _rows(path: Path, head: Head, encoding: str, *, exact: bool) -> Iterator[list[str]]:
     """Each row below the header that has a cell; only if `exact`, spaces count and no cell may be missing."""
     number, width = -1, len(head.names)
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding=encoding, newline="") as file:
         lines = itertools.islice(file, head.before, None)
         rows = csv.reader(lines, delimiter=head.separator, skipinitialspace=not exact, strict=True)
         while True:
@@ -180,20 +206,23 @@ def read_table(path: Path, *, need: Sequence[str] = (), exact: bool = False) -> 
         raise BadFile(f"{path} has more than one column {', '.join(doubled)}; rename them.")
     need_columns(path, header, need)
     rows = []
-    for cells in _rows(path, head, exact=exact):
+    for cells in _rows(path, head, _said_encoding(path), exact=exact):
         rows.append({name: cell for name, cell in zip(head.names, cells) if name})
     if not rows:
         raise BadFile(f"{path} has a header but no rows.")
-    if head.separator != ",":
-        _with_points(rows, header, path)
+    _with_points(rows, header, path, head.separator)
     return header, rows
 
 
-def _with_points(rows: Sequence[Row], header: Sequence[str], path: Path) -> None:
-    """Write numbers with decimal commas with points, in columns that hold nothing else, and say so."""
+def _with_points(rows: Sequence[Row], header: Sequence[str], path: Path, separator: str) -> None:
+    """Write numbers with decimal commas with points, in columns that hold nothing else, and say so.
+
+    Where commas separate cells, a number in quotes has a decimal comma unless it may be one of thousands.
+    """
     pointed = []
     for name in header:
-        if _has_decimal_commas([row[name] for row in rows]):
+        cells = [row[name] for row in rows]
+        if _has_decimal_commas(cells) and not (separator == "," and may_be_thousands(cells)):
             pointed.append(name)
             for row in rows:
                 row[name] = row[name].replace(",", ".")
@@ -204,6 +233,15 @@ def _with_points(rows: Sequence[Row], header: Sequence[str], path: Path) -> None
 
 def _has_decimal_commas(cells: Sequence[str]) -> bool:
     return any("," in cell for cell in cells) and all(is_number(cell, ",") for cell in cells)
+
+
+def may_be_thousands(cells: Iterable[str | None]) -> bool:
+    """Tell whether every comma may be one of thousands.
+
+    >>> may_be_thousands(["1,234", "0.5"]), may_be_thousands(["1,234", "2,5"])
+    (True, False)
+    """
+    return all(re.fullmatch(r"-?\d{1,3}(,\d{3})+", cell.strip()) for cell in cells if cell and "," in cell)
 
 
 def is_number(cell: str, point: str) -> bool:
