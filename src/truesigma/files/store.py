@@ -161,7 +161,8 @@ def read_fields(source: Any, columns: Columns | None = None) -> dict[str, Any]:
     """Read the named arrays of a file or a frame; `columns` choose roles."""
     if isinstance(source, str | PathLike):
         path = Path(source)
-        if check_suffix(path) != ".parquet" or not path.is_dir():
+        check_suffix(path)
+        if not parts_in(path):
             check_exists(path)
         try:
             fields, names = _fields_of(path, columns)
