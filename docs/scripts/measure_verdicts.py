@@ -115,6 +115,10 @@ def outliers_are_named(rows: list[Row], count: int) -> dict[str, bool]:
     return {"named exactly": sorted(named) == list(range(count)), "called too small": small}
 
 
+def names_outliers(rows: list[Row]) -> dict[str, bool]:
+    return {"named": any(row["parts"].get("outliers") for row in rows)}
+
+
 def true_models() -> Iterable[tuple[str, World]]:
     for n in (50, 100, 500, 2000):
         yield f"{n:,} cases", World(n)
@@ -190,6 +194,10 @@ def main() -> None:
         "outliers": (
             "gross outliers",
             [("two of 400", outliers, lambda rows: outliers_are_named(rows, 2))],
+        ),
+        "named": (
+            "outliers are named, and there are none",
+            [(f"{law}, {n} cases", World(n, law=law), names_outliers) for law in LAWS for n in (50, 400)],
         ),
     }
     for key, (title, rows) in tables.items():

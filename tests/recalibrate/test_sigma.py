@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import draw, samples
 
+import truesigma as ts
 from truesigma import Laplace, Prediction, Undefined, metrics
 from truesigma.recalibrate import sigma
 
@@ -200,3 +201,37 @@ def test_options_are_checked(options, words):
 def test_stored_factors_are_checked(factor):
     with pytest.raises(ValueError, match=r"factor is .*above 0"):
         sigma.from_dict({"factor": factor, "standard_error": None})
+
+
+@pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
+def test_a_robust_factor_solves_its_equation_and_gross_errors_hardly_move_it(law):
+    from scipy import integrate, optimize, stats
+
+    rng, c, p = np.random.default_rng(0), 2.5, law.moment
+    z = 1.3 * (rng.normal(size=4000) if p == 2 else rng.laplace(size=4000))
+    density = (stats.norm if p == 2 else stats.laplace).pdf
+    expected = 2 * integrate.quad(lambda x: min(x, c) ** p * density(x), 0, 40, points=[c])[0]
+    cases = ts.Cases(ts.Prediction(0 * z, scale=0 * z + 1, law=law), z)
+    unit = float(cases.prediction.scale[0])
+    own = np.abs(z) / unit
+    solved = optimize.brentq(lambda s: (np.minimum(own / s, c) ** p).mean() - expected, 0.1, 10)
+    fitted = sigma.fit(cases, robust=True)
+    assert fitted.factor == pytest.approx(solved, rel=1e-6)
+    assert abs(fitted.factor - 1.3) < 4 * fitted.standard_error
+    assert fitted.standard_error == pytest.approx(
+        1.3 * math.sqrt((1 / 0.96 / p**2 * (2 if p == 2 else 1 / 0.9)) / 4000), rel=0.15
+    )
+    wrong = z.copy()
+    wrong[:20] = 1000.0
+    assert sigma.fit(ts.Cases(cases.prediction, wrong), robust=True).factor == pytest.approx(solved, rel=0.03)
+    assert sigma.fit(ts.Cases(cases.prediction, wrong)).factor > 3
+    together = sigma.fit(
+        ts.Cases(cases.prediction[np.arange(8000) // 2], np.repeat(z, 2), patient=np.arange(8000) // 2),
+        robust=True,
+    )
+    assert together.standard_error == pytest.approx(fitted.standard_error)
+
+
+def test_a_robust_factor_asks_for_all_cases_at_once():
+    with pytest.raises(ValueError, match="a tally holds sums"):
+        sigma.fit(ts.Tally.empty(), robust=True)

@@ -25,6 +25,7 @@ def words_are_true(question, words, w, before=None, groups=None):
 
     `groups`: the witnesses of each group, with which `before` is that of each group, too.
     """
+    words = re.sub(rf"; without \d+ gross outliers?, with x{N}$", "", words)
     apart = re.split(r"; (?=output \d+: )", words)
     if question != "centre" and apart[0].startswith("output "):  # what is off in every output
         named = [re.fullmatch(r"output (\d+): (.*)", one).groups() for one in apart]
@@ -88,7 +89,7 @@ def _biased(groups, w, before):
 
 
 def _times(groups, w, before):
-    still, value, side, low, high, held, said, _, one, other, worse = groups
+    still, value, side, low, high, held, spoiled, said, _, one, other, worse = groups
     inside = 100 * float((np.abs(w.z) <= 1.644853627).mean())
     normal = 100 * math.erf(1.644853627 / w.size[0][0] / math.sqrt(2))  # were only the size wrong
     against = inside > 87 if side == "small" else inside < 93
@@ -112,6 +113,7 @@ def _times(groups, w, before):
             still is None
             or (was is not None and (was > 1) == (factor > 1) and before.off["size"] is not False)
         )
+        and (spoiled is None or abs(math.log(factor)) > 0.1)
         and (said is None or off["differ"] is not False)
         and (one is None or (near(one, before.size[1][0]) and near(other, before.size[0][0])))
         and (worse is None or abs(math.log(factor)) > abs(math.log(was)))
@@ -224,7 +226,8 @@ GAP = rf"gap {N}, chance {N} %"
 FEW = r"cannot be told: too few cases or groups \((\d+)\)"
 FEWER = "(?:too few cases or patients for a verdict; )?"
 WORSE = "(, and recalibration made it worse)?"
-APART = rf"(; calibration and test disagree(: they ask for factors of {N} and {N}){WORSE})?"
+SPOILED = "(; the factor was fitted with gross outliers)?"
+APART = rf"{SPOILED}(; calibration and test disagree(: they ask for factors of {N} and {N}){WORSE})?"
 THOUGH = rf"(?:, though its 90 % intervals hold {N} %)?"
 RULES = [
     (

@@ -12,8 +12,6 @@ from .replicates import MANY
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
 APART = 3.0  # times that the median sigma of two sets may differ
 TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to belong together
-GROSS = 0.9  # of the sum of z^2, that a hundredth of the cases may make
-LEAST = 20  # cases, of which one may be called gross
 FEW = 30  # cases of equal weight, below which all that is weighted is a rough guess
 ROUGH = 10  # groups, below which the factor's interval is a rough guess
 SEVERAL = 4  # with this many groups, they may be patients
@@ -37,7 +35,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     }
     found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
     found += [text for name, (_, columns) in sets.items() for text in _heavy(name, columns)]
-    found += [text for name, (cases, columns) in sets.items() for text in _gross(name, cases, columns)]
+    found += [text for name, (cases, _) in sets.items() for text in _gross(name, cases)]
     first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
     if any(not 1 / APART <= other / first <= APART for other in others):
         found.append(
@@ -88,26 +86,24 @@ def _heavy(name: str, columns: Columns) -> list[str]:
     ]
 
 
-def _gross(name: str, cases: Cases, columns: Columns) -> list[str]:
+def _gross(name: str, cases: Cases) -> list[str]:
     """Say if the errors of a few cases decide every factor, so that all others hardly count."""
-    with np.errstate(over="ignore"):
-        each = np.where(columns.weight > 0, (columns.residual / columns.scale) ** 2, 0.0)
-        square = (columns.weight * each).sum(axis=1)
-    if len(cases) < LEAST or not np.isfinite(whole := float(square.sum())) or whole == 0:
+    from .inference.outliers import outliers_in  # scipy is slow to import
+
+    found = outliers_in(cases, cases.prediction)
+    if found is None:
         return []
-    few = np.argsort(-square)[: max(1, len(cases) // 100)]
-    few = few[: 1 + int((np.cumsum(square[few]) < GROSS * whole).sum())]
-    share, weight = float(square[few].sum()) / whole, columns.weight.sum(axis=1)
-    if share < GROSS or weight[few].sum() > weight.sum() / 10:
-        return []
-    worst = (few[0], each[few[0]].argmax())
-    named = "" if cases.id is None else f"{cases.id[few[0]]}, "
-    named += f"target {columns.target[worst]:.4g} with an error of {abs(columns.residual[worst]):.4g}"
-    much = "almost all" if share > 0.995 else f"{100 * share:.0f} %"
+    count = len(found.named)
+    then = (
+        "Verdicts leave them out, scores do not."
+        if name == "test"
+        else (
+            "A factor that is fitted with them is not that of the others: correct them, or take `sigma:robust=true`."
+        )
+    )
     return [
-        f"{len(few)} of {len(cases)} {name} cases {'makes' if len(few) == 1 else 'make'} {much} of the sum of "
-        f"(error / sigma)^2 (first {named}): a factor is fitted to such cases, not to the rest. Is a target mistyped "
-        "or in another unit, or a sigma almost 0?"
+        f"{count} of {len(cases)} {name} cases {'makes' if count == 1 else 'make'} {found.words}: is a target "
+        f"mistyped or in another unit, or a sigma almost 0? {then}"
     ]
 
 

@@ -10,6 +10,7 @@ leaves as it was is asked once. The intervals are 95 % each, for themselves.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical
+from .inference.outliers import outliers_in
 from .inference.summed import SummedView
 from .recipe import Recipe
 from .replicates import By, clusters_by
-from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance
+from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance, figures
 
 QUESTIONS = {
     "skill": "Is it any good?",
@@ -79,19 +81,27 @@ def questions(
     # One patient says nothing about others: there is nothing to draw again, and nothing is proven.
     grouped = clusters != "case" or (by != "case" and test.patient is not None)
     groups = groups_of(test, clusters)
-    none = recalibrated.get(NONE)
+    none = recalibrated.get(NONE, next(iter(recalibrated.values())))
+    left_out = [outliers_in(c, p) for c, p in zip((calibration, test), none)]
+    gone = [None if one is None else one.gone for one in left_out]
     found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
-        if isinstance(tested.law, Bounded) or (label != NONE and none is not None and tested is none[1]):
+        if isinstance(tested.law, Bounded) or (label != NONE and tested is none[1] and NONE in recalibrated):
             continue
-        known, seen = (view_of(c, p, grouped=grouped) for c, p in ((calibration, fitted_on), (test, tested)))
+        view = partial(view_of, grouped=grouped)
+        known, seen = view(calibration, fitted_on, gone=gone[0]), view(test, tested, gone=gone[1])
         constant = output_means(known.target, known.weight)
-        whole = Asked(label, seen, known, constant, log_size(known))
+        whole = Asked(label, seen, known, constant, log_size(view(calibration, fitted_on)))
+        whole = replace(whole, spoiled=gone[0] is not None)
+        if gone[1] is not None:
+            whole = replace(whole, outliers=left_out[1], with_them=view(test, tested))
         outputs = seen.target.shape[1]
-        each = [_of_output(whole, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
-        counting = (columns_of(tested, test.target, weight=test.weight).weight > 0).any(axis=1)
+        part = replace(whole, outliers=None, with_them=None)
+        each = [_of_output(part, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
+        weight = columns_of(tested, test.target, weight=test.weight).weight
+        counting = (weight * (True if gone[1] is None else ~gone[1]) > 0).any(axis=1)
         apart = [
-            replace(whole, test=seen.cases(inside[counting]), group=name, inside=inside[counting])
+            replace(part, test=seen.cases(inside[counting]), group=name, inside=inside[counting])
             for name, inside in groups.items()
             if inside[counting].sum() >= LEAST
         ]
@@ -276,12 +286,15 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     parts = dict(found.parts) | {"chance": found.chance, "family": family}
     if one.question == "size" and asked.recalibration != NONE:
         first = before.get((asked.output, asked.group))
-        parts |= _since(first, found, off=off, apart=asked.others is not None)
+        parts |= _since(first, found, off=off, spoiled=asked.spoiled)
     several = asked.test.several
     reply = Reply(
         found.value, low, high, off, parts, found.reason, asked.test.unit, asked.test.law.name, several
     )
     verdict, words = JUDGES[one.question](reply)
+    if "outliers" in parts:
+        count = len(parts["outliers"])
+        words += f"; without {count} gross outlier{'s' if count > 1 else ''}, with x{figures(parts['with outliers'])}"
     if verdict == "fine" and few_to_judge(asked.test):
         verdict, words = "unclear", f"too few cases or patients for a verdict; {words}"
     return {
@@ -300,13 +313,20 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     }
 
 
-def _since(first: Row | None, found: Answer, *, off: bool, apart: bool) -> Row:
+def _since(first: Row | None, found: Answer, *, off: bool, spoiled: bool) -> Row:
     """What a recalibration did to the size of sigma."""
     if first is None or first["estimate"] is None or found.value is None:
         return {}
     before, after = (abs(math.log(parts["test"])) for parts in (first["parts"], found.parts))
     own = {name: first["parts"][name] for name in ("test", "calibration")} | {"verdict": first["verdict"]}
-    return {"before": own, "differ": off and not apart, "worse": off and after > before + 0.01}
+    # That one of several is unlike the others says nothing about calibration and test cases.
+    differ = off and not spoiled and "like the others" not in found.parts
+    return {
+        "before": own,
+        "differ": differ,
+        "spoiled": off and spoiled,
+        "worse": off and after > before + 0.01,
+    }
 
 
 def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> list[Row]:

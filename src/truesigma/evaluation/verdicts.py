@@ -135,6 +135,8 @@ def _although(factor: float, parts: Mapping[str, Any]) -> str:
 def _disagreement(reply: Reply) -> str:
     """Say if calibration and test cases need different factors, and what recalibration then did."""
     found = reply.parts
+    if found.get("spoiled"):
+        return "; the factor was fitted with gross outliers"
     if not found.get("differ"):
         return ""
     asked = f"{figures(found['before']['calibration'])} and {figures(found['before']['test'])}"
@@ -287,6 +289,7 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     if after["verdict"] == "off":
         worse = ", worse than before" if after["parts"].get("worse") else ""
         differ = ": calibration and test disagree" if after["parts"].get("differ") else ""
+        differ = differ or (": gross outliers decide the factor" if after["parts"].get("spoiled") else "")
         return f"{first}; after {named} it is {_wrong_size(after)}{worse}{differ}."
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):

@@ -5,6 +5,7 @@ With p the law's moment and w the weights, s^p is the weighted mean of |z|^p.
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.cases import Cases
 from ..core.checks import check_choice, check_enough, nothing_left
-from ..core.elements import Error, Outputs, Part, check_error, check_outputs
+from ..core.elements import Error, Outputs, Part, blocks, check_error, check_outputs
 from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
@@ -23,13 +24,27 @@ from ..core.tally import Tally
 from ..core.values import changed
 
 Solver = Literal["closed", "gradient"]
+CLIP = 2.5  # sizes, beyond which an error counts no more for a robust one
+CHI = {  # the mean of min(|z|, CLIP)^moment under the law of that moment: Normal, or Laplace
+    2: math.erf(CLIP / math.sqrt(2)) * (1 - CLIP**2)
+    - math.sqrt(2 / math.pi) * CLIP * math.exp(-(CLIP**2) / 2)
+    + CLIP**2,
+    1: 1 - math.exp(-CLIP),
+}
 
 
-def gather(cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
+def gather(
+    cases: Cases | Tally, *, part: Part, outputs: Outputs, error: Error, robust: bool = False
+) -> dict[str, Sum]:
     """Gather what the fit needs: sums over cases, which add up over batches and files."""
     if isinstance(cases, Tally):
+        if robust:
+            raise Refusal("robust=true looks at each error, and a tally holds sums; give the cases.")
         return _held(cases, part, outputs, error)
     chosen = select_part(cases.prediction, part)
+    if robust:
+        made = changed(cases, prediction=chosen)
+        return {"robust": Whole(_robust_factor(made, outputs, error))}
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
     if cases.cluster is not None:
@@ -122,3 +137,68 @@ def _descend(mean: float, moment: int) -> float:
     start = np.array([math.log(mean) / moment + 0.5])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-12, "ftol": 1e-16})
     return math.exp(float(found.x[0]))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A factor that was fitted to all cases together, and does not add up."""
+
+    factor: Factor
+
+    def merge(self, other: "Whole") -> "Whole":
+        raise Refusal(
+            "robust=true looks at all cases together, and these come in pieces; give them as one file."
+        )
+
+
+def _robust_factor(cases: Cases, outputs: Outputs, error: Error) -> Factor:
+    """The robust size of z with its standard error by cluster: that of an M-estimate, by the sandwich."""
+    moment, rows = cases.prediction.law.moment, []
+    for block in blocks(cases.prediction, cases.target, cases.weight):
+        elements = block.wide.view(outputs)
+        size = elements.ratio("total", error) ** (1 / moment)
+        weight = np.ones(size.shape) if elements.weight is None else elements.weight
+        rows.append((np.where(weight > 0, size, 0.0), np.broadcast_to(weight, size.shape)))
+    z, weight = (np.concatenate(column) for column in zip(*rows))
+    check_enough(int((weight > 0).any(axis=1).sum()))
+    s = robust_size(z.ravel(), weight.ravel(), moment)
+    inside = (z / s) ** moment * (z < CLIP * s)
+    chi = np.minimum(z / s, CLIP) ** moment
+    slope = moment * float((weight * inside).sum())
+    if slope == 0:
+        raise Refusal("more than half of the calibration errors are exactly 0, so no robust factor fits.")
+    moved = (weight * (chi - CHI[moment])).sum(axis=1)[weight.any(axis=1)] / slope
+    if cases.cluster is not None:
+        moved = np.bincount(np.unique(cases.cluster[weight.any(axis=1)], return_inverse=True)[1], moved)
+    count = len(moved)
+    return Factor(s, s * math.sqrt(count / (count - 1) * float(moved @ moved)) if count > 1 else None)
+
+
+def robust_size(z: Host, weight: Host, moment: int) -> float:
+    r"""The size of z that a few gross errors hardly move; the mean of |z|^p is that of all of them.
+
+    $$\sum_i w_i \, \chi(z_i / s) = E \chi \sum_i w_i, \qquad \chi(z) = \min(|z|, c)^p, \quad c = 2.5$$
+
+    with the mean under the Normal law (p = 2) or the Laplace law (p = 1). Where most errors are 0 the smallest positive
+    size is returned: the equation has no solution.
+
+    >>> z = np.append(np.random.default_rng(0).normal(size=400), [500.0, -500.0])
+    >>> round(robust_size(z, np.ones(402), 2), 2)
+    0.98
+    """
+    size, mass = np.abs(z[weight > 0]), weight[weight > 0]
+    expected = CHI[moment] * float(mass.sum())
+
+    def excess(log_s: float) -> float:
+        return float((mass * np.minimum(size * math.exp(-log_s), CLIP) ** moment).sum()) - expected
+
+    positive = size[size > 0]
+    if not positive.size:
+        return 1.0
+    low, high = math.log(float(positive.min())) - 2, math.log(float(positive.max())) + 2
+    if excess(low) <= 0:
+        return math.exp(low + 2)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return math.exp(high)

@@ -3,7 +3,8 @@ r"""Sigma scaling: one scalar for all of the uncertainty.
 $$s^2 = \frac{1}{m} \sum_i \frac{e_i}{v_i} \quad\text{(Normal)}, \qquad
   s = \frac{1}{m} \sum_i \frac{|y_i - \mu_i|}{b_i} \quad\text{(Laplace)}$$
 
-Both are the maximum of the likelihood of `scale * s`: with p the law's moment, s^p is the mean of |z|^p.
+Both are the maximum of the likelihood of `scale * s`: with p the law's moment, s^p is the mean of |z|^p. With `robust`
+it is the s at which the mean of min(|z / s|, 2.5)^p is that under the law.
 """
 
 import math
@@ -53,6 +54,7 @@ def fit(
     outputs: Outputs = "separate",
     error: Error = "mean",
     solver: Solver = "closed",
+    robust: bool = False,
 ) -> Sigma:
     """Fit the one factor that makes the calibration targets most probable.
 
@@ -62,6 +64,8 @@ def fit(
         outputs: "separate" takes each output as an element; "mean" each case, averaged over its outputs.
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
         solver: "closed" form, or "gradient" for the descent the paper describes; they agree.
+        robust: errors beyond 2.5 sizes count as if they were there, so that a few gross ones hardly move the factor.
+            Where errors have heavier tails than the law it is below the factor that makes the mean of z^2 right.
 
     Returns:
         The recalibration, with `.factor` and its `.standard_error` by patient, else by group, else by case (None where
@@ -73,7 +77,10 @@ def fit(
 
     Reference: Laves et al., MELBA 2021, Eq. 8 and 9; Appendix B; Levi et al., 2019.
     """
-    factor = factor_of(*both_sums(cases.sums), cases.law.moment, solver)
+    if robust:
+        factor = cases.sums["robust"].factor
+    else:
+        factor = factor_of(*both_sums(cases.sums), cases.law.moment, solver)
     return Sigma(factor.value, factor.standard_error, part)
 
 

@@ -111,9 +111,14 @@ class View:
         return replace(view, **kept, code=code, law=law_at(view.law, some))
 
 
-def view_of(cases: Cases, prediction: Prediction, *, grouped: bool) -> View:
-    """Lay out cases for the questions; clusters are patients (without them groups), or cases."""
+def view_of(cases: Cases, prediction: Prediction, *, grouped: bool, gone: Host | None = None) -> View:
+    """Lay out cases for the questions; clusters are patients (without them groups), or cases.
+
+    gone: elements that do not count, (case, output).
+    """
     found = columns_of(prediction, cases.target, weight=cases.weight)
+    if gone is not None:
+        found = replace(found, weight=found.weight * ~gone)
     size = len(cases)
     code = np.arange(size)
     if grouped and cases.cluster is not None:
@@ -246,23 +251,23 @@ def tails(view: View) -> tuple[bool, float]:
     mean = float((view.weight * power).sum() / whole)
     spread = float((view.weight * power**2).sum() / whole) / mean**2 - 1
     wider = max(1.0, view.law.moment / math.sqrt(max(spread, 1e-12)))
-    return fourth / square**2 > _usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum())), wider
+    return fourth / square**2 > usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum()), 0.9), wider
 
 
-def _usual_kurtosis(law: Law, count: int) -> float:
-    """The kurtosis that so many errors of the law exceed in a tenth of all sets."""
+def usual_kurtosis(law: Law, count: int, level: float) -> float:
+    """The kurtosis that so many errors of the law stay below in this share of all sets; 1: in each of them."""
     grid = 2 ** (math.ceil(4 * math.log2(max(count, 4))) / 4)
-    limit, own = _simulated_kurtosis(_quantiles(law).tobytes(), round(min(grid, MOST_DRAWN)))
+    values = _quantiles(law)
+    limit = float(np.quantile(_simulated_kurtosis(values.tobytes(), round(min(grid, MOST_DRAWN))), level))
+    own = float((values**4).mean() / (values**2).mean() ** 2)
     return own + (limit - own) * math.sqrt(min(1.0, MOST_DRAWN / grid))
 
 
 @lru_cache(maxsize=256)
-def _simulated_kurtosis(quantiles: bytes, count: int) -> tuple[float, float]:
-    """That limit for at most some thousands, and the kurtosis of the law itself."""
-    values = np.frombuffer(quantiles)
-    z = np.random.default_rng(0).choice(values, size=(REPLICATES, count))
-    found = (z**4).mean(axis=1) / (z**2).mean(axis=1) ** 2
-    return float(np.quantile(found, 0.9)), float((values**4).mean() / (values**2).mean() ** 2)
+def _simulated_kurtosis(quantiles: bytes, count: int) -> Host:
+    """The kurtosis of so many errors, at most some thousands, in sets that are drawn from these quantiles."""
+    z = np.random.default_rng(0).choice(np.frombuffer(quantiles), size=(REPLICATES, count))
+    return np.asarray((z**4).mean(axis=1) / (z**2).mean(axis=1) ** 2)
 
 
 def bagged(view: View, most: int, rng: np.random.Generator) -> Host:

@@ -15,6 +15,7 @@ from ...core.outputs import name_of
 from ..verdicts import HARDLY, NONE
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
+from .outliers import Outliers
 from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
 RISK = 0.05  # that anything of a true model is called off; and that an interval misses
@@ -52,6 +53,11 @@ class Asked:
     group: str | None = None
     name: str = ""  # of the output
     inside: Host | None = None  # (case,): those of the group, among all that are asked about
+    outliers: Outliers | None = None  # which are left out of the test cases
+    with_them: View | None = None
+    spoiled: bool = (
+        False  # whether what was fitted was fitted with gross outliers, which `calibration` leaves out
+    )
 
 
 def _skill(asked: Asked) -> Answer:
@@ -146,10 +152,15 @@ def _size(asked: Asked) -> Answer:
     chance = max(judged.chance(), found.chance())  # the odd one, and itself of the wrong size
     if after and asked.others is None and chance < RISK:
         chance = replace(judged, error=judged.error * _wider(asked.test, asked.calibration)).chance()
-    if judged.value < 0 and isinstance(asked.test, View):
+    if judged.value < 0 and chance <= RISK and isinstance(asked.test, View):
         heavy, wider = clustered.tails(asked.test)
         parts["heavy"] = heavy
         chance = 1.0 if heavy else max(chance, replace(judged, error=judged.error * wider).chance())
+    if asked.outliers is not None and asked.with_them is not None:
+        every = log_size(asked.with_them)
+        assert every is not None
+        ratio = math.exp(found.value - seen.value + every.value)
+        parts |= {"outliers": [dict(one) for one in asked.outliers.named], "with outliers": ratio}
     low, high = found.bounds(RISK)
     ends = math.exp(max(low, -700)), math.exp(high) if high < 700 else math.inf
     return Answer(math.exp(found.value), chance, ends, parts)
