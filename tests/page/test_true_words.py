@@ -169,6 +169,13 @@ def check(calibration, test, made, words=()):
         "sigma": Witness(arrays(calibration), arrays(test), factor),
     }
     kept = [far(arrays(some)) <= 10 for some in (calibration, test)]
+    for number, name in enumerate(("calibration", "test")):
+        if not re.search(
+            rf"\d {name} cases makes? .* of the sum of", said
+        ):  # the tail of a law is not left out
+            rest = (witness["none"].own, witness["none"].z)[number][kept[number]]
+            assert kept[number].all() or (rest**4).mean() > 3.3 * (rest**2).mean() ** 2
+            kept[number][:] = True
     clean = [[a[k] for a in arrays(some)] for k, some in zip(kept, (calibration, test))]
     clean = {"none": Witness(*clean), "sigma": Witness(*clean, factor)}
     left = test[np.flatnonzero(kept[1])]
