@@ -56,33 +56,6 @@ def test_scores_are_those_of_the_slow_loops(real_data, network):
 
 
 @pytest.mark.parametrize("network", ["densenet201", "efficientnetb4"])
-def test_error_of_the_draws_is_that_of_each_draw(real_data, network):
-    stored = load(real_data, f"{network}_boneage_mcsamples")
-    draws = Draws(np.moveaxis(stored["yp_test"], 1, 0), np.exp(stored["logvar_test"])[None])
-    target = stored["target_test"]
-    p = decompose(draws)
-    np.testing.assert_allclose(p.location, stored["mu_test"], atol=1e-6)
-    errors = np.zeros(len(target))
-    for i in range(len(target)):
-        for n in range(25):
-            errors[i] += (stored["yp_test"][i, n, 0] - target[i, 0]) ** 2 / 25
-    np.testing.assert_allclose(((p.location - target) ** 2 + p.spread)[:, 0], errors, rtol=1e-9)
-    expected = reference.uce(
-        [reference.Pooled(e, 0.0, float(v), 1.0) for e, v in zip(errors, p.variance[:, 0])]
-    )
-    assert metrics.uce.score(p, target, error="draws") == pytest.approx(expected, rel=1e-9)
-    # The published function on the same numbers, its dropped smallest case included.
-    published = reference.published_uce(errors.tolist(), p.variance[:, 0].tolist())
-    assert metrics.uce.score(p, target, error="draws", closed=False) == pytest.approx(published, rel=1e-9)
-    factor = sigma.fit(p, target, error="draws").factor
-    assert factor**2 == pytest.approx(np.mean(errors / p.variance[:, 0]), rel=1e-12)
-    # Recalibrating scales the variances and leaves the draws' error alone.
-    scaled = sigma.Sigma(2.0, None)(p)
-    pooled = [reference.Pooled(e, 0.0, 4 * float(v), 1.0) for e, v in zip(errors, p.variance[:, 0])]
-    assert metrics.uce.score(scaled, target, error="draws") == pytest.approx(reference.uce(pooled), rel=1e-9)
-
-
-@pytest.mark.parametrize("network", ["densenet201", "efficientnetb4"])
 def test_recipes_on_real_draws(real_data, network):
     """Recipe code: geometric, ddof 1; one output, so that outputs do not matter."""
     stored = load(real_data, f"{network}_boneage_mcsamples")

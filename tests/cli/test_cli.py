@@ -2,15 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import truesigma as ts
-from truesigma.files.store import write
 
 TYPICAL = ["evaluate", "--calibration", "cal.csv", "--test", "test.csv"]
 QUICK = ["--recalibrate", "none,sigma"]
@@ -112,32 +108,3 @@ def test_list(folder, run):
 
 def test_version(run):
     assert run("--version") == (0, f"truesigma {ts.__version__}\n", "")
-
-
-def test_the_installed_command_from_an_empty_folder(tmp_path):
-    """Draws written by Python, evaluated, calibrated and applied by the command that pip installs."""
-    command = Path(sys.executable).with_name("truesigma")
-    if not command.exists():
-        pytest.skip("truesigma is not installed beside this Python")
-    rng = np.random.default_rng(0)
-    for name, cases in (("cal", 60), ("test", 40)):
-        draws = ts.Draws(rng.normal(size=(5, cases, 2)), rng.lognormal(size=(5, cases, 1)))
-        write(
-            ts.Cases(ts.decompose(draws), rng.normal(size=(cases, 2)), draws=draws), tmp_path / f"{name}.npz"
-        )
-
-    def call(*arguments):
-        return subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-
-    files = ["--calibration", "cal.npz", "--test", "test.npz"]
-    made = call(command, "evaluate", *files, "--recipe", "code", *QUICK, "--json", "-")
-    assert json.loads(made.stdout)["choices"]["decompose"]["aleatoric"] == "geometric"
-    assert call(command, "calibrate", *files[:2], "-o", "card.json").returncode == 0
-    module = (sys.executable, "-m", "truesigma")  # the same without a path to the command
-    assert call(*module, "apply", "card.json", "test.npz", "-o", "out.csv").returncode == 0
-    header = (tmp_path / "out.csv").read_text().split("\n")[0]
-    assert header.startswith("target_0,target_1,location_0,location_1,aleatoric_0")
-    assert header.endswith("lower_90_0,lower_90_1,upper_90_0,upper_90_1")
-    failed = call(command, "evaluate", "--calibration", "none.npz", "--test", "test.npz")
-    assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr.startswith("error: there is no file none.npz")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import KINDS, arrays_of
 
-from truesigma import Draws, Laplace, Normal, decompose, metrics
+from truesigma import Draws, Laplace, decompose, metrics
 from truesigma.core.arrays import to_host
 
 
@@ -80,25 +80,3 @@ def test_mask_and_law_are_kept():
     assert p.law == Laplace()
     assert p.mask.tolist() == [False, True]
     assert metrics.mae.score(p, [np.nan, 5.0]) == 3.0
-
-
-def test_appendix_c_by_simulation():
-    """If the truth is exchangeable with the draws: error of the mean A + E, of single draws A + 2 E.
-
-    At finite N, ddof 0 keeps (N - 1) / N of the epistemic part, and the mean of N draws strays from the middle by E/N.
-    """
-    rng = np.random.default_rng(3)
-    cases, count, a, e = 60_000, 4, 1.0, 0.5
-    means = rng.normal(0, np.sqrt(e), size=(count + 1, cases))  # the last one is the truth's own
-    target = means[-1] + rng.normal(0, np.sqrt(a), size=cases)
-    draws = Draws(means[:-1], np.full((count, cases), a))
-    p = decompose(draws)
-    noise = 4 * np.sqrt(2 / cases)  # four standard errors of a mean of squares
-    assert p.epistemic.mean() == pytest.approx(e * (count - 1) / count, rel=noise)
-    assert decompose(draws, ddof=1).epistemic.mean() == pytest.approx(e, rel=noise)
-    assert metrics.mse.score(p, target) == pytest.approx(a + e + e / count, rel=noise)
-    each = np.mean([(m - target) ** 2 for m in means[:-1]])
-    assert each == pytest.approx(a + 2 * e, rel=noise)
-    # The identity behind error="draws" holds exactly, not only on average.
-    assert (p.location - target) ** 2 + p.spread == pytest.approx(np.mean((means[:-1] - target) ** 2, axis=0))
-    assert p.law == Normal()

@@ -11,7 +11,7 @@ from samples import draw
 import truesigma as ts
 from truesigma.engine import load_engine, local
 from truesigma.engine.ray import check_address
-from truesigma.engine.tasks import FAN, groups, kept_name, merge_tree
+from truesigma.engine.tasks import FAN, groups, merge_tree
 from truesigma.evaluation.passes import work
 from truesigma.files.disk import BadFile
 
@@ -89,27 +89,6 @@ def test_what_is_kept_is_not_computed_again(tmp_path):
     changed = ts.evaluate(calibration, test, **options)
     assert done[18:] == ["range", "sums", "sums", "sums", "sums", "sums"]
     assert changed.rows != first.rows
-
-
-def test_a_run_that_was_stopped_goes_on(tmp_path):
-    calibration, test = files(tmp_path)
-    done = []
-
-    def stopping(function, tasks, **options):
-        def stop(task, tick):
-            if len(done) == 7:
-                raise KeyboardInterrupt
-            done.append(task)
-            return function(task, tick)
-
-        return local.run(stop, tasks, **options)
-
-    keep = tmp_path / "keep"
-    with pytest.raises(KeyboardInterrupt):
-        ts.evaluate(calibration, test, recalibrations=["none", "sigma"], keep=keep, engine=stopping)
-    assert sorted(path.name for path in keep.iterdir()) == sorted(kept_name(task) for task in done)
-    found = ts.evaluate(calibration, test, recalibrations=["none", "sigma"], keep=keep, engine="local")
-    assert found.rows == ts.evaluate(calibration, test, recalibrations=["none", "sigma"], engine="local").rows
 
 
 def test_tasks_are_plain_values(tmp_path):

@@ -210,26 +210,6 @@ def test_proper_are_those_and_no_others():
     assert PROPER == ["crps", "nll", "winkler"]
 
 
-@pytest.mark.parametrize("network", ["resnet101", "densenet201", "efficientnetb4"])
-def test_another_groups_predictions(real_data, network):
-    """The choice on 2000 calibration cases is the one that 4000 test cases would make, and so is the score."""
-    with np.load(real_data / "predictions" / f"{network}_boneage.npz") as file:
-        stored = {name: file[name].astype(float) for name in file}
-    both = []
-    for split, index in (("calib", ...), ("test", 0)):
-        mu, y, inner, total = (
-            stored[name][index]
-            for name in (f"mu_{split}", f"target_{split}", f"sd_{split}_alea", f"sd_{split}_total")
-        )
-        both.append(ts.Cases(ts.Prediction(mu, aleatoric=inner**2, epistemic=total**2 - inner**2), y))
-    found = rows_of(compare(both[0], recalibrations=["sigma"]))
-    unseen = ts.evaluate(*both, recalibrations=["none", "sigma"], metrics=["nll"])
-    assert found["sigma"].score < found["none"].score
-    assert unseen.value("sigma", "nll") < unseen.value("none", "nll")
-    assert compare(both[0], recalibrations=["sigma"]).choice == "sigma"
-    assert found["sigma"].score == pytest.approx(unseen.value("sigma", "nll"), abs=0.05)
-
-
 def sites(cases=600, seed=0, off=2.0):
     rng = np.random.default_rng(seed)
     site = np.where(np.arange(cases) % 3 == 0, "far", "near")

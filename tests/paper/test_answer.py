@@ -12,8 +12,6 @@ from paper.drawing.overfitting import epochs_of
 from paper.pages.answer import answer_text, lines
 from paper.runs import Run
 
-LITE2 = ["oct_efficientnet_lite2", "oct_efficientnet_lite2_random"]
-LITE2_AGAIN = ["oct_efficientnet_lite2_seed1", "oct_efficientnet_lite2_seed1_random"]
 PAIR = ["breastpathq_efficientnet_lite2", "breastpathq_efficientnet_lite2_random"]
 
 
@@ -141,41 +139,6 @@ def test_a_kept_epoch_without_test_scores_is_refused(root):
     paper = open_paper(root)
     with pytest.warns(UserWarning, match="lacks values of test_mse"):
         assert paper.run("oct_resnet101") is None
-
-
-def test_another_seed_says_how_far_to_trust_the_factor(tmp_path):
-    names = ["oct_resnet101", "oct_resnet101_seed1", *LITE2, *LITE2_AGAIN]
-    root = fake_paper(tmp_path / "paper", names, cases=60)
-    calm(root, "oct_efficientnet_lite2_seed1_random", 2 * np.log(TRUE_FACTOR) + 1)
-    schedule = {"smoothing": 0.5, "keep": "valid_mse_two_draws"}
-    change(root, "oct_efficientnet_lite2_seed1", recipe={"name": "exact", "train": schedule})
-    paper = open_paper(root)
-    text = answer_text(paper)
-
-    def both(first, second):
-        fits = [paper.fitted(name, "exact", "sigma") for name in (first, second)]
-        return " and ".join(f"{fit.factor:.2f} ± {fit.standard_error:.2f}" for fit in fits)
-
-    for called, first, second, words in (
-        ("OCT, ResNet-101", *names[:2], "too sure each time"),
-        ("OCT, EfficientNet-Lite2, ImageNet weights", LITE2[0], LITE2_AGAIN[0], "too sure each time"),
-        (
-            "OCT, EfficientNet-Lite2, random weights",
-            LITE2[1],
-            LITE2_AGAIN[1],
-            "too sure, then not sure enough",
-        ),
-    ):
-        assert f"{called}: s = {both(first, second)}, test error " in text
-        assert f" times that of training ({words})" in text.partition(f"{called}: s = ")[2]
-    assert (
-        "We trained 3 of the networks again from a second seed, which is not counted; it changes the answer for 1"
-        in text
-    )
-    assert "The seeds of OCT, EfficientNet-Lite2, ImageNet weights also differ in what chose plateau" in text
-    assert "of 3 networks trained to their end 3 (" in text  # the second seeds are not among them
-    told = "**Transfer:** OCT, EfficientNet-Lite2, seed 1, from ImageNet weights and from random ones, otherwise alike"
-    assert f"{told}: s = {both(*LITE2_AGAIN)}" in text
 
 
 def test_too_large_a_variance_is_named(root):

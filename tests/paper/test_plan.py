@@ -17,30 +17,6 @@ def test_plan_names_every_run_of_the_grid(paper):
     assert len(set(seeds)) == 5
 
 
-def test_networks_that_are_compared_are_trained_alike():
-    """Members of an ensemble, the other likelihood and the variant are like what they stand beside in all else."""
-    paper = open_paper(PAPER)
-    for joined in paper.plan.ensembles:
-        first, *others = (paper.plan.find(name) for name in joined.members)
-        for one in others:
-            assert (one.train, one.options, one.shifts) == (first.train, first.options, first.shifts), (
-                one.name
-            )
-        if joined.beside:  # it has its dropout, and they have none
-            shared = {key: value for key, value in first.train.items() if key != "head_dropout"}
-            assert shared == paper.plan.find(joined.beside).train, joined.name
-    for one in paper.plan.experiments:
-        if one.likelihood == "laplace" or one.variant.startswith("stage"):
-            twin = paper.plan.match(one.data_set, one.network)
-            shared = {key: value for key, value in one.train.items() if key != "stage_dropout"}
-            assert (shared, one.options) == (twin.train, twin.options), one.name
-    for name in ("oct_efficientnet_lite2", "oct_efficientnet_lite2_seed1", "breastpathq_efficientnet_lite2"):
-        pair = [paper.plan.find(f"{name}{end}") for end in ("", "_random")]  # from ImageNet weights or not
-        assert pair[0].weights
-        assert not pair[1].weights
-        assert (pair[0].train, pair[0].options) == (pair[1].train, pair[1].options)
-
-
 def test_a_second_seed_is_planned_like_the_first():
     plan = open_paper(PAPER).plan
     found = 0

@@ -2,13 +2,7 @@
 
 import functools
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -156,38 +150,6 @@ def test_stopped_in_every_stage_it_goes_on(begun, made, run, monkeypatch):
 
 def _killed(*_, **__):
     raise Killed
-
-
-def test_killed_in_the_middle_of_training(begun, run):
-    """kill -9 of the process while it trains; the epochs that were done are not trained again."""
-    place, recipe = begun, begun / "recipe.toml"
-    change(recipe, {"epochs = 1 ": "epochs = 400 "})
-    code = "from truesigma.cli import main; main()"
-    source = str(Path(ts.__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "run", "recipe.toml", "--device", "cpu"],
-        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        history = place / "output" / "runs" / "0" / "history.csv"
-        end = time.monotonic() + 120
-        while time.monotonic() < end and not (history.exists() and len(history.read_text().splitlines()) > 4):
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-    rows = len(history.read_text().splitlines()) - 1
-    assert 3 < rows < 400
-    # fewer epochs now than were asked for: noticed, and not passed over
-    change(recipe, {"epochs = 400 ": f"epochs = {rows + 2} "})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu")
-    assert code == 2
-    assert f"[train] epochs was 400, is {rows + 2}" in err
-    change(recipe, {f"epochs = {rows + 2} ": "epochs = 400 "})
-    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--time-limit", "0.1", "--json", "r.json")
-    assert code == 0, err
-    assert "going on after epoch" in err
-    assert json.loads((place / "r.json").read_text())["complete"] is False  # the time limit came first
-    assert len(history.read_text().splitlines()) - 1 >= rows
 
 
 def test_an_ensemble(begun, run):

@@ -273,26 +273,6 @@ def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
             propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
 
 
-@pytest.mark.parametrize(("low", "high", "wanted"), [(1.0, 1.0, None), (0.8, 1.2, "1,1,1")])
-def test_volumes_that_say_their_spacing(tmp_path, low, high, wanted):
-    nibabel = pytest.importorskip("nibabel")
-    rng = np.random.default_rng(0)
-    (tmp_path / "v").mkdir()
-    rows = []
-    for k in range(30):
-        grid = np.diag([*rng.uniform(low, high, 3), 1])
-        nibabel.save(
-            nibabel.Nifti1Image(np.zeros((16, 16, 16), np.uint8) + k, grid), tmp_path / "v" / f"{k}.nii"
-        )
-        rows.append({"id": k, "volume": k, "dx": grid[0, 0]})
-    write_table(tmp_path / "t.csv", rows)
-    seen = survey(tmp_path / "v", tmp_path / "t.csv")
-    assert seen.candidates == ["id", "volume"] or seen.candidates == ["volume"]
-    options = propose(seen, Wishes(("volume",), ("ml",)), tmp_path / "r.toml", gpu=False).project.options
-    assert ("mm_per_pixel" in options) == (wanted is not None)
-    assert "spacing" not in options  # the files say it
-
-
 @pytest.mark.parametrize(("depth", "rotate"), [(1.0, 10.0), (3.0, 0.0)])
 def test_voxels_longer_than_wide_are_not_turned_as_they_are(tmp_path, depth, rotate):
     """Turned in voxels of 3 x 1 x 1 mm, a length would change; resampled, images are turned in mm."""

@@ -2,18 +2,15 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from truesigma import (
     Cases,
-    Draws,
     Laplace,
     Prediction,
     Undefined,
-    decompose,
     evaluate,
     load_recalibration,
     metrics,
@@ -21,7 +18,6 @@ from truesigma import (
 )
 from truesigma.recalibrate import conformal, region
 
-ROOT = Path(__file__).parents[2]
 MIX = np.array([[1.0, 0.8, 0.3], [0.0, 0.6, 0.2], [0.0, 0.0, 2.0]])
 
 
@@ -231,35 +227,3 @@ def test_refusals():
         fitted.outline(prediction)
     with pytest.raises(ValueError, match="Fit the region again"):
         region.Region(((1.0, 2.0), (2.0, 1.0)), fitted.ranks, 1.0)
-
-
-@pytest.mark.parametrize("network", ["oct_resnet101", "oct_densenet201", "oct_efficientnet_b4"])
-def test_real_poses_are_held_by_less_than_half_of_bonferronis_box(network):
-    """Six outputs of the committed draws, over 40 random halves (200 are in the docs)."""
-    stored = np.load(ROOT / "paper" / "results" / network / "draws.npz")
-    parts = [
-        decompose(
-            Draws(
-                stored[f"{split}.residual"][0].astype(float),
-                np.exp(stored[f"{split}.log_variance"][0].astype(float)),
-            )
-        )
-        for split in ("valid", "test")
-    ]
-    names = ("location", "aleatoric", "epistemic")
-    joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
-    prediction, y = Prediction(**joined), np.zeros_like(joined["location"])
-    held, ratio = [], []
-    for seed in range(40):
-        order = np.random.default_rng(seed).permutation(len(y))
-        old, new = order[: len(y) // 2], order[len(y) // 2 :]
-        fitted = region.fit(prediction[old], y[old])
-        held.append(fitted.contains(prediction[new], y[new]).mean())
-        box = np.zeros(len(new))
-        for j in range(6):
-            one = prediction.with_arrays(lambda part, j=j: part[:, j])
-            each = conformal.fit(one[old], y[old, j])(one[new]).interval(1 - 0.1 / 6)
-            box += np.log(each.upper - each.lower)
-        ratio.append(np.exp((np.log(fitted.volume(prediction[new])) - box).mean()))
-    assert np.mean(held) == pytest.approx(0.9, abs=0.01)
-    assert np.mean(ratio) < 0.4

@@ -1,12 +1,9 @@
 """train as a user types it: it says what it does, goes on, and takes files of one's own."""
 
 import json
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from aged_images import SMALL, environment
@@ -53,26 +50,6 @@ def test_train_says_what_it_does_and_goes_on(place, run, done, tmp_path):
     _, err = done("predict", tmp_path / "run", "--draws", "3", "-o", cases)
     assert "outputs are in months, px; scores that average over outputs mix them" in err
     assert ts.read(cases).prediction.law == ts.Laplace()
-
-
-def test_files_of_ones_own_work_as_names_do(place, run, done, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    skeletons = Path(__file__).parents[3] / "docs" / "skeletons"
-    for name in ("dataset.py", "backbone.py"):
-        shutil.copy(skeletons / name, tmp_path / name)
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "images.npy", rng.integers(0, 255, (30, 32, 32), dtype=np.uint8))
-    np.save(tmp_path / "radius.npy", rng.uniform(1, 16, 30))
-    words = ["dataset.py", "--root", ".", "--backbone", "backbone.py", "--set", "train.epochs=1"]
-    done("train", *words, "--device", "cpu", "-o", "own")
-    monkeypatch.chdir(place)  # paths were recorded whole
-    mine = ["--plugin", tmp_path / "backbone.py", "--plugin", tmp_path / "dataset.py"]
-    done("predict", tmp_path / "own", *mine, "--draws", "3", "-o", tmp_path / "own.npz")
-    assert len(ts.read(tmp_path / "own.npz")) == 10
-    code, _, err = run(
-        "predict", tmp_path / "own", "--images", place / "ages", *mine, "-o", tmp_path / "own.csv"
-    )
-    assert (code, "has no read(path, ...)" in err) == (2, True)
 
 
 def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):

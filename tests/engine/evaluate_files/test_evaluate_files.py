@@ -90,28 +90,6 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
             assert ours["value"] == pytest.approx(theirs["value"], rel=tolerance), ours
 
 
-def test_weights_in_some_of_the_files_are_1_in_the_others(tmp_path):
-    plain, heavy = make(0, 60), make(1, 60, weight=True)
-    ts.write(plain, tmp_path / "a.npz")
-    ts.write(heavy, tmp_path / "b.npz")
-    parts = {
-        n: np.concatenate([getattr(c.prediction, n) for c in (plain, heavy)])
-        for n in ("location", "aleatoric", "epistemic", "spread")
-    }
-    both = ts.Cases(
-        ts.Prediction(**parts),
-        np.concatenate([plain.target, heavy.target]),
-        weight=np.concatenate(
-            [np.ones(plain.target.shape) if heavy.weight.ndim > 1 else np.ones(60), heavy.weight]
-        ),
-    )
-    path = str(tmp_path / "*.npz")
-    assert_rows(
-        scored(path, path, recalibrations=QUICK),
-        ts.evaluate(both, both, recalibrations=QUICK),
-    )
-
-
 def test_a_single_pass_is_close(tmp_path):
     calibration, test = make(0, 200), make(1, 2000)
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
