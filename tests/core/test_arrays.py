@@ -10,15 +10,7 @@ import torch
 from samples import KINDS, arrays_of
 
 from truesigma import Normal
-from truesigma.core.arrays import (
-    ROW,
-    _total_of_rows,
-    as_array,
-    expand,
-    like,
-    namespace,
-    to_host,
-)
+from truesigma.core.arrays import ROW, _total_of_rows, as_array, expand, like, namespace, to_host
 from truesigma.core.cells import segment_sums
 
 
@@ -54,10 +46,7 @@ def test_half_precision_is_widened(make):
         ([1.0, None], "location has dtype object"),
         (None, "location has dtype object"),
         ([[1.0], [1.0, 2.0]], "location is not an array"),
-        (
-            np.ma.masked_array([1.0, 2.0], [False, True]),
-            "location is a masked array.*mask=~numpy.ma.getmaskarray",
-        ),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), "location is a masked array.*getmaskarray"),
     ],
 )
 def test_other_values_are_refused_by_name(values, words):

@@ -38,10 +38,7 @@ def test_laplace_scale_is_b():
         ({"location": []}, r"location has shape \(0,\); expected \(case, output...\) with at least one"),
         ({"location": 1.0}, r"location has shape \(\)"),
         ({"location": np.zeros((2, 0))}, "location has shape"),
-        (
-            {"location": [1.0, np.nan]},
-            "location is not finite in 1 place, the first at index .1,.* give a mask",
-        ),
+        ({"location": [1.0, np.nan]}, "location is not finite in 1 place.* give a mask"),
         ({"location": [np.inf, np.nan]}, "location is not finite in 2 places, the first at index .0,"),
         ({"aleatoric": [0.1, -0.2]}, "aleatoric is negative or not finite in 1 place.* mask"),
         ({"aleatoric": [0.1, np.nan]}, "aleatoric is negative or not finite"),
@@ -54,10 +51,7 @@ def test_laplace_scale_is_b():
         ({"aleatoric": [[0.1, 0.1], [0.1, 0.1]]}, "aleatoric has shape"),
         ({"location": ["a", "b"]}, "location has dtype"),
         ({"aleatoric": torch.ones(2)}, "different libraries"),
-        (
-            {"aleatoric": None},
-            "uncertainty is given as epistemic",
-        ),
+        ({"aleatoric": None}, "uncertainty is given as epistemic"),
         ({"law": "laplace"}, r"law is 'laplace'; expected a law such as Normal\(\) or Laplace\(\)"),
         ({"mask": [1, 0]}, "mask has dtype int64; expected booleans"),
         ({"mask": [True]}, "mask has shape"),
@@ -195,14 +189,8 @@ def test_cases_are_cut_by_slice_mask_and_index(kind):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            {"prediction": Draws([[1.0, 2.0]], [[1.0, 1.0]])},
-            r"prediction is a Draws; expected a Prediction.*decompose",
-        ),
-        (
-            {"target": [[1.0], [2.0]]},
-            r"target has shape \(2, 1\); expected the location's \(2,\).*nothing is broadcast",
-        ),
+        ({"prediction": Draws([[1.0, 2.0]], [[1.0, 1.0]])}, r"prediction is a Draws; .*decompose"),
+        ({"target": [[1.0], [2.0]]}, r"target has shape \(2, 1\); expected the location's"),
         ({"target": [1.0]}, "target has shape"),
         ({"target": [1.0, np.nan]}, "target is not finite in 1 place.*mask"),
         ({"target": ["a", "b"]}, "target has dtype"),
@@ -212,14 +200,8 @@ def test_cases_are_cut_by_slice_mask_and_index(kind):
         ({"group": ["a", None]}, "group is empty in 1 of 2 cases.*Fill them in"),
         ({"group": ["a", float("nan")]}, "group is empty in 1 of 2 cases"),
         ({"id": ["a"]}, "id has shape"),
-        (
-            {"draws": Draws([[1.0]], [[1.0]])},
-            r"draws has cases and outputs \(1,\); expected the prediction's \(2,\)",
-        ),
-        (
-            {"draws": Draws([[1.0, 2.0]], [[1.0, 1.0]], mask=[True, False])},
-            "draws and prediction have different masks; expected the same in both",
-        ),
+        ({"draws": Draws([[1.0]], [[1.0]])}, r"draws has cases and outputs \(1,\)"),
+        ({"draws": Draws([[1.0, 2.0]], [[1.0, 1.0]], mask=[True, False])}, "different masks"),
     ],
 )
 def test_cases_refuse(change, words):

@@ -197,14 +197,8 @@ def test_options_are_recorded():
         ({"test": []}, "test is empty"),
         ({"test": with_draws(0).draws}, "test set 1 holds a Draws; expected Cases.*decompose"),
         ({"calibration": draw(0).prediction()}, "calibration set holds a Prediction; expected Cases"),
-        (
-            {"test": [cases_of(draw(0)), cases_of(draw(0, outputs=(2,)))]},
-            r"test set 2 has outputs of shape \(2,\)",
-        ),
-        (
-            {"test": cases_of(draw(0, law="laplace"))},
-            "test set 1 has law 'laplace', the calibration set 'normal'",
-        ),
+        ({"test": [cases_of(draw(0)), cases_of(draw(0, outputs=(2,)))]}, r"test set 2 .* shape \(2,\)"),
+        ({"test": cases_of(draw(0, law="laplace"))}, "test set 1 has law 'laplace'"),
         ({"recipe": "mine"}, "there is no recipe 'mine'; expected one of code, exact, own, paper"),
         ({"recalibrations": ["sgima"]}, "no recalibrate plug-in is called 'sgima'; expected one of .*sigma"),
         ({"recalibrations": ["sigma:parts=total"]}, "sigma has no option 'parts'; did you mean 'part'"),

@@ -25,11 +25,7 @@ from truesigma.project.project import read_project
         ('split = "valid"', 'split = "test"', "the test split must stay unseen"),
         ('split = "valid"', 'split = "train"', "expected 'valid', or another split"),
         ('split = "valid"', 'split = "site9"', "has no split site9, only train, valid, test"),
-        (
-            'method = "dropout"',
-            'method = "magic"',
-            "sample.method is 'magic'; expected one of dropout, ensemble",
-        ),
+        ('method = "dropout"', 'method = "magic"', "sample.method is 'magic'; expected one of"),
         ('likelihood = "gaussian"', 'likelihood = "normal"', "expected one of gaussian, laplace"),
         ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),
         ('compare = ["none", "aux"]', 'compare = "aux"', "report.compare is 'aux'; expected a list of texts"),

@@ -107,10 +107,7 @@ def test_columns_of_pixel_sizes_by_axis_and_unit(tmp_path, columns, spacing, uni
 def test_a_size_that_is_given_keeps_the_scale(tmp_path):
     """Squeezed to the size, a length could no longer be seen; without a unit the named column says enough."""
     seen = in_pixels(tmp_path, {"pixel size": lambda u: 0.5 + u})
-    for wishes in (
-        Wishes(("hc_mm",), size="24"),
-        Wishes(("age",), size="24", spacing="pixel size"),
-    ):
+    for wishes in (Wishes(("hc_mm",), size="24"), Wishes(("age",), size="24", spacing="pixel size")):
         options = propose(seen, wishes, tmp_path / "r.toml", gpu=False).project.options
         assert (options["size"], options["spacing"]) == (24, "pixel size")
         largest = 32 * max(float(row["pixel size"]) for row in seen.rows)
@@ -159,10 +156,7 @@ def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
     ("columns", "words"),
     [
         ({}, "nothing says how large pixels are: a target in mm needs it"),
-        (
-            {"pixel size": lambda u: "" if u < 0.9 else 1 + u},
-            "pixel size is called like the size of pixels, and does",
-        ),
+        ({"pixel size": lambda u: "" if u < 0.9 else 1 + u}, "pixel size is called like the size of"),
         ({"dx": lambda u: 1 + u}, "dx is called like the size of pixels, and does"),
         ({"pixel size": lambda u: 1.0}, ""),
     ],
@@ -318,17 +312,11 @@ def test_what_the_user_says_is_taken(place, run):
         (["--set", "data.inputs=id"], "id has 48 values in 48 training cases"),
         (["--set", "data.inputs=site,patient"], "patient says who belongs together, and cannot be an input"),
         (["--set", "train.epochs=0"], "train.epochs is 0; expected at least 1"),
-        (
-            ["--patient", "(s)"],
-            "1 patient by '(s)' is too few to split; set data.split to a column, or",
-        ),
+        (["--patient", "(s)"], "1 patient by '(s)' is too few to split"),
         (["--set", "network.backbone=restnet18"], "do you mean timm:resnet18"),
         (["--set", "network.backbone=timm:restnet18"], "close to it: resnet18"),
         (["--set", "network.backbone=mine.py"], "there is no file"),
-        (
-            ["--set", "network.backbone=small3d"],
-            "the network does not take images of 1 x 32 x 32 (Given groups=1",
-        ),
+        (["--set", "network.backbone=small3d"], "network does not take images of 1 x 32 x 32"),
     ):
         code, _, err = run("init", *words, *more, "-o", "other.toml")
         assert code != 0
