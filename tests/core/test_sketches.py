@@ -31,16 +31,6 @@ def test_bits_rise_with_the_numbers(kind, dtype):
     assert (np.diff(found) > 0).all()
 
 
-@given(ranges, st.integers(2, 18))
-def test_a_grid_has_at_most_twice_as_many_cells_as_asked_for(ends, size):
-    most = 1 << size
-    with patch.object(sketches, "CELLS", most):
-        grid = Grid.over(ends, 0)
-    first, last = grid.place(float_bits(np.array(ends)))
-    assert 0 <= last - first < 2 * most
-    assert grid.top <= grid.rest
-
-
 @given(ranges, ranges, st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(4, 16))
 def test_cells_of_a_wider_range_are_unions_of_cells(narrow, other, shares, size):
     """What is in one cell of a part is in one cell of the whole: so the order of merging cannot matter."""

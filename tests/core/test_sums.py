@@ -16,7 +16,6 @@ from samples import draw
 from truesigma import Cases, Law, Prediction, Tally, Undefined
 from truesigma.core import plugins
 from truesigma.core.arrays import CHUNK, workers
-from truesigma.core.bins import assign
 from truesigma.core.cells import cell_totals, unit_counts
 from truesigma.core.elements import Elements, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
@@ -147,18 +146,6 @@ def test_counts_of_tensors(monkeypatch, ask):
     index, column = rng.integers(0, 7, size=500), rng.normal(size=500)
     found = cell_totals(torch.from_numpy(index), 9, [None, torch.from_numpy(column)])
     np.testing.assert_allclose(found.numpy(), cell_totals(index, 9, [None, column]), rtol=1e-12)
-
-
-def test_few_edges_are_counted_as_many_are_searched():
-    rng = np.random.default_rng(0)
-    for edges in (np.linspace(0, 1, 16), np.linspace(0, 1, 80), np.array([0.0, 1.0])):
-        values = np.concatenate([rng.uniform(-0.2, 1.2, size=500), edges])
-        expected = np.searchsorted(edges[1:-1], values, side="right")
-        np.testing.assert_array_equal(assign(values, edges), expected)
-        np.testing.assert_array_equal(
-            assign(values.astype("float32"), edges.astype("float32")),
-            assign(values.astype("float32").astype(float), edges.astype("float32").astype(float)),
-        )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999999])

@@ -93,20 +93,6 @@ def test_repeats_share_their_bins(simulated):
     assert found.count.sum() == pytest.approx(y.size)
 
 
-def test_masked_values_are_not_used(simulated):
-    (p,), y = simulated()
-    mask = np.ones(y.shape, bool)
-    mask[::3, 1] = False
-    hidden = np.where(mask, y, np.nan)
-    found = calibration.table(
-        Prediction(p.location, aleatoric=p.aleatoric, epistemic=p.epistemic, mask=mask), hidden
-    )
-    flat = Prediction(p.location[mask], aleatoric=p.aleatoric[mask], epistemic=p.epistemic[mask])
-    alone = calibration.table(flat, y[mask])
-    np.testing.assert_allclose(found.error, alone.error, rtol=1e-12)
-    np.testing.assert_array_equal(found.count, alone.count)
-
-
 def test_the_band_of_outputs_that_err_together_covers_the_diagonal():
     rng = np.random.default_rng(0)
     covered = []
@@ -116,16 +102,6 @@ def test_the_band_of_outputs_that_err_together_covers_the_diagonal():
         found = calibration.table(Prediction(0 * y, aleatoric=v), y, bins=5, spacing="mass")
         covered.append(abs(found.error - found.variance) < 1.96 * found.deviation)
     assert 0.88 < np.mean(covered) < 0.98  # 0.7 where each output counts as a case
-
-
-def test_torch_and_jax_give_the_same_bins(simulated):
-    (p,), y = simulated()
-    torch = pytest.importorskip("torch")
-    jnp = pytest.importorskip("jax.numpy")
-    for convert, tolerance in ((torch.asarray, 1e-12), (jnp.asarray, 1e-4)):  # JAX in float32
-        other = p.with_arrays(lambda a, convert=convert: convert(np.asarray(a)), spread=None)
-        found, expected = calibration.table(other, convert(y)), calibration.table(p, y)
-        np.testing.assert_allclose(found.error.sum(), expected.error.sum(), rtol=tolerance)
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -70,24 +70,3 @@ def test_the_command(tmp_path, capsys):
         main(["figure", "region", *files, "--recalibrate", "sigma", "-o", str(tmp_path / "other.png")])
     assert left.value.code
     assert "joint region" in capsys.readouterr().err
-
-
-def test_figures_read_columns_by_the_roles_they_are_given(tmp_path, run):
-    pytest.importorskip("matplotlib")
-    rng = np.random.default_rng(0)
-    for name in ("c", "t"):
-        site = np.where(np.arange(200) % 2, "A", "B")
-        mu, sigma = rng.normal(size=200), np.exp(0.3 * rng.normal(size=200))
-        y = mu + sigma * np.where(site == "A", 1.8, 1.0) * rng.normal(size=200)
-        y[0] = -999
-        rows = [f"{a},{b},{c},{s},p{k // 2}" for k, (a, b, c, s) in enumerate(zip(y, mu, sigma, site))]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["y,mu,sd,site,pid", *rows]))
-    roles = ("target=y", "location=mu", "scale=sd", "group=site", "patient=pid")
-    columns = [word for role in roles for word in ("--column", role)]
-    files = [tmp_path / "t.csv", "--calibration", tmp_path / "c.csv", "--missing", -999]
-    choice = ["--recalibrate", "none,sigma_by_group", "-o", tmp_path / "f.png", "--json", tmp_path / "f.json"]
-    code, _, err = run("figure", "coverage", *files, *columns, *choice)
-    assert code == 0, err
-    assert "'pid' names the patients, 'site' names the groups" in err
-    table = json.loads((tmp_path / "f.json").read_text())["table"]
-    assert set(table) == {"none", "sigma_by_group"}

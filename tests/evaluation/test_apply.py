@@ -114,17 +114,6 @@ def test_masked_cases_have_no_bounds(tmp_path, card):
     }  # fmt: skip
 
 
-def test_one_scale_for_several_outputs_stays_one(tmp_path, card):
-    (tmp_path / "in.csv").write_text("location_0,location_1,scale\n1,2,0.5\n3,4,0.25\n")
-    apply_file(card, tmp_path / "in.csv", tmp_path / "out.csv")
-    found = rows(tmp_path / "out.csv")
-    assert list(found[0]) == [
-        "location_0", "location_1", "scale", "lower_90_0", "lower_90_1", "upper_90_0", "upper_90_1",
-    ]  # fmt: skip
-    assert [row["scale"] for row in found] == ["1.0", "0.5"]
-    assert read_value(tmp_path / "out.csv").scale.tolist() == [[1.0, 1.0], [0.5, 0.5]]
-
-
 def test_twice_is_refused(tmp_path, card):
     for kind in (".csv", ".npz"):
         write(ts.Prediction([1.0], aleatoric=[4.0]), tmp_path / f"in{kind}")

@@ -88,15 +88,6 @@ def test_replicates_are_the_scores_of_the_cases_drawn(cases, name):
     assert found.left_out[7] == pytest.approx(left, rel=1e-9)
 
 
-def test_options_and_outputs_reach_the_metric():
-    cases = make()
-    asked = ["coverage:level=0.5", ("nll", {"outputs": "mean"}), "uce:outputs=mean,error=draws,bins=4"]
-    for score, found in zip(asked, bootstrap(cases, asked, replicates=20)):
-        _, metric, options = parse("metrics", score)
-        assert found.value == pytest.approx(metric.score(cases.prediction, cases.target, **options), rel=1e-9)
-        assert found.low < found.value < found.high
-
-
 def test_functions_and_metrics_without_sums_are_scored_again():
     cases = make(outputs=0)
     plan = Resampling.of(cases, replicates=30, seed=2)

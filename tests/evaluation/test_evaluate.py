@@ -172,25 +172,6 @@ def test_a_split_that_is_not_known():
             evaluate(cases, cases, recalibrations=["none"], recipe=recipe)
 
 
-def test_options_are_recorded():
-    calibration, test = cases_of(draw(9)), cases_of(draw(10))
-    result = evaluate(
-        calibration,
-        test,
-        recalibrations=["aux:hidden=2,steps=20", "sigma:part=aleatoric", "sigma"],
-        metrics=["uce:bins=5", "width"],
-    )
-    first = result.rows[0]
-    assert (first["recalibration"], first["options"]) == ("aux", {"hidden": 2, "steps": 20, "bins": 5})
-    assert list(result.recalibrations) == ["aux:hidden=2,steps=20", "sigma:part=aleatoric", "sigma"]
-    assert result.value("sigma", "uce", part="aleatoric") != result.value("sigma", "uce", part="total")
-    direct = metrics.uce.score(result.recalibrations["sigma"](test.prediction), test.target, bins=5)
-    assert result.value("sigma", "uce", part="total") == direct
-    assert result.value("sigma", "width", level=0.95, part="total") == result.rows[-2]["value"]
-    with pytest.raises(KeyError, match="there is no such row"):
-        result.value("sigma", "nll")
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -1,12 +1,9 @@
 """train as a user types it: it says what it does, goes on, and takes files of one's own."""
 
 import json
-import subprocess
-import sys
 
-import pytest
 import torch
-from aged_images import SMALL, environment
+from aged_images import SMALL
 
 import truesigma as ts
 from truesigma.imaging.network.tensors import read_state
@@ -62,20 +59,3 @@ def test_ctrl_c_says_how_to_go_on(place, run, tmp_path, monkeypatch):
         *SMALL, "-o", tmp_path / "x",
     )  # fmt: skip
     assert (code, "the same command resumes" in err) == (130, True)
-
-
-@pytest.mark.slow
-def test_two_processes(place, tmp_path):
-    words = ["train", "table", "--root", place / "ages"]
-    for option in ("image=file", "target=months", "inputs=width"):
-        words += ["--set", f"data.{option}"]
-    program = tmp_path / "truesigma"  # processes start each other by the program's path
-    program.write_text("from truesigma.cli import main\nmain()\n")
-    done = subprocess.run(
-        [sys.executable, str(program), *map(str, words), *SMALL, "--devices", "2", "-o", str(tmp_path / "two")],
-        env=environment(), capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("finished after 2 epochs") == 1
-    assert done.stderr.count("a new run") == 1
-    assert json.loads((tmp_path / "two" / "recipe.json").read_text())["network"]["inputs"] == 1

@@ -73,20 +73,6 @@ def test_noise_is_what_it_says_it_is(folder):
     assert error[order[800:]].mean() > 4 * error[order[:400]].mean()
 
 
-def test_poses_can_be_seen(folder):
-    """A ridge regression on blurred images finds every pose value: far better than the mean, at noise scale."""
-    whole = kept(folder)
-    images = torch.from_numpy(whole["image"]).permute(0, 3, 1, 2).float()
-    features = torch.nn.functional.avg_pool2d(torch.cat([images / 64, (images > 0).float()], 1), 4).flatten(1)
-    features = features - features.mean(0)
-    target = torch.from_numpy(whole["truth"] / np.array(LARGEST)).float() - 0.5
-    fit, test = slice(0, 900), slice(900, 1200)
-    gram = features[fit].T @ features[fit] + 30 * torch.eye(features.shape[1])
-    weight = torch.linalg.solve(gram, features[fit].T @ target[fit])
-    error = ((features[test] @ weight - target[test]) ** 2).mean(0)
-    assert bool((error < 0.35 / 12).all()), error
-
-
 def test_same_seed_same_files_and_more_cases_begin_alike(tmp_path):
     for name, options in {"a": {}, "b": {}, "c": {"cases": 300}, "d": {"seed": 1}}.items():
         simulated.simulate(str(tmp_path / name), **({"cases": 5, "raw": 1} | options))

@@ -156,15 +156,6 @@ def test_streaming_gives_what_memory_gives(tmp_path):
         table.load(str(root), memory=1e-9)
 
 
-def test_sizes_are_made_equal(tmp_path):
-    root = make_folder(tmp_path / "t")
-    Image.new("L", (30, 20), 7).save(root / "2.png")
-    data = table.load(str(root), size=16)
-    assert data.splits["train"].shape == (1, 16, 16)
-    assert bool((data.splits["train"].images[2] == 7).all())
-    assert torch.equal(table.read(str(root / "0.png"), size=16), data.splits["train"].images[0])
-
-
 def volumes(cases=8, shape=(4, 5, 6), seed=0):
     return np.random.default_rng(seed).normal(100, 20, (cases, *shape)).astype(np.float32)
 
