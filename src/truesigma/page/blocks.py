@@ -79,7 +79,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Html]], *, caption: str, 
     for words, first in zip(head, lines[0] if lines else [Html()] * len(head)):
         kind = "number" if first.startswith('<td class="number"') else None
         button = element("button", {"type": "button", "class": "sort"}, words) if sort and words else words
-        titles.append(element("th", {"scope": "col", "class": kind}, button))
+        titles.append(
+            element("th" if words else "td", {"scope": "col" if words else None, "class": kind}, button)
+        )
     # A narrow page shows each row as a small card, in which every number carries the name of its column.
     labels = [html.escape(words) for words in head]
     body = []
