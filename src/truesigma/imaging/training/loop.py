@@ -134,19 +134,8 @@ def train(
         said = describe(job, record or {})
         job = job.placed(test=test)
         optimizer = make_optimizer(net, recipe, job.device)
-        if own is not None:
-            tidy(own, resume=resume)
-            if (own / LAST).is_file():
-                check_same(own, said)
-        processes.barrier()
-        begun = folder is not None and (folder / LAST).is_file()
-        state = restore(folder, net, optimizer, recipe) if folder is not None and begun else State()
-        processes.barrier()
-        if own is not None and begun:
-            put_back(own, state)
+        state = _begin(job, optimizer, said, folder, resume=resume)
         if not done(state.rows, recipe):
-            if own is not None:
-                write_recipe(own, said)  # again if a run resumes: for more epochs, or from another place
             try:
                 _go_on(
                     job,
@@ -163,6 +152,26 @@ def train(
                 raise NonFinite(f"{problem}. {_back_to_best(net, state, own)}") from None
         processes.barrier()
         return _trained(job, state, folder)
+
+
+def _begin(
+    job: Job, optimizer: Optimizer, said: Mapping[str, Any], folder: Path | None, *, resume: bool
+) -> State:
+    """Make the folder ready, and read the state that training resumes from; only the first process writes."""
+    own = folder if job.processes.is_global_zero else None
+    if own is not None:
+        tidy(own, resume=resume)
+        if (own / LAST).is_file():
+            check_same(own, said)
+    job.processes.barrier()
+    begun = folder is not None and (folder / LAST).is_file()
+    state = restore(folder, job.net, optimizer, job.recipe) if folder is not None and begun else State()
+    job.processes.barrier()
+    if own is not None and begun:
+        put_back(own, state)
+    if own is not None and not done(state.rows, job.recipe):
+        write_recipe(own, said)  # again if a run resumes: for more epochs, or from another place
+    return state
 
 
 def _go_on(

@@ -57,9 +57,7 @@ def train_run(
     """
     folder = Path(out)
     data = source.load() if data is None else data
-    # A run may be read from another folder than it was made in.
-    path, own, options = backbone.rpartition(".py")
-    backbone = f"{Path(path).resolve()}{own}{options}" if own else backbone
+    backbone = _absolute(backbone)
     begun = resume and (folder / LAST).is_file()
     record = source.record(data) | {"start": _start(pretrained, weights)}
     # A run that is resumed has its weights: nothing is fetched for it again.
@@ -96,6 +94,12 @@ def train_run(
         record=record,
         test=test,
     )
+
+
+def _absolute(backbone: str) -> str:
+    """Make a backbone's path absolute, since a run may be read from another folder than it was made in."""
+    path, own, options = backbone.rpartition(".py")
+    return f"{Path(path).resolve()}{own}{options}" if own else backbone
 
 
 def _start(pretrained: bool, weights: str | Path | None) -> dict[str, Any]:
