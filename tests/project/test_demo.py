@@ -10,9 +10,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.cli import main
-from truesigma.project.demo import Settings, run_demo
+from truesigma.project.demo import run_demo
 
-TINY = Settings(train=24, valid=30, test=40, epochs=2, draws=3, seed=5)
+TINY = {"train": 24, "valid": 30, "test": 40, "epochs": 2, "draws": 3, "seed": 5}
 OWN = {"data", "new", "new.csv", "recipe.toml", "README.md", "runs", "figures", "report.html", "scores.json"}
 
 
@@ -20,12 +20,12 @@ OWN = {"data", "new", "new.csv", "recipe.toml", "README.md", "runs", "figures", 
 def made(tmp_path_factory):
     said = []
     folder = tmp_path_factory.mktemp("demo") / "out"
-    return run_demo(folder, TINY, say=said.append), said
+    return run_demo(folder, **TINY, say=said.append), said
 
 
 def test_the_folder(made):
     demo, said = made
-    folder = demo.run.folder
+    folder = demo.folder
     assert {path.name for path in folder.iterdir()} >= OWN
     figures = {path.name for path in (folder / "figures").iterdir()}
     names = ("calibration", "coverage", "rejection", "history")
@@ -40,9 +40,9 @@ def test_the_folder(made):
 
 def test_the_scores_are_those_of_its_files(made):
     demo, _ = made
-    result = demo.to_dict()
+    result = json.loads((demo.folder / "scores.json").read_text())
     assert list(result["recalibrations"]) == ["none", "sigma", "aux", "sigma:part=aleatoric"]
-    valid, test = (ts.read(demo.run.folder / f"{name}.npz") for name in ("valid", "test"))
+    valid, test = (ts.read(demo.folder / f"{name}.npz") for name in ("valid", "test"))
     fitted = ts.recalibrate.sigma.fit(valid.prediction, valid.target)
     held = ts.metrics.coverage.score(fitted(test.prediction), test.target, level=0.9)
     found = [
@@ -54,24 +54,23 @@ def test_the_scores_are_those_of_its_files(made):
     assert found == [pytest.approx(held, rel=1e-6)]
     squared = float(np.mean((test.prediction.location - test.target) ** 2))
     assert all(row["value"] == pytest.approx(squared) for row in result["rows"] if row["metric"] == "mse")
-    assert f"s = {fitted.factor:.3g}" in demo.run.headline
-    assert result["headline"] == demo.run.headline
+    assert f"s = {fitted.factor:.3g}" in demo.headline
 
 
 def test_new_volumes_have_intervals_in_their_unit(made):
     demo, _ = made
-    frame = pd.read_csv(demo.run.folder / "new.csv")
+    frame = pd.read_csv(demo.folder / "new.csv")
     assert len(frame) == 5
-    assert set(frame["unit"]) == {"mm, mm, mm, deg, deg, deg"}
-    assert (frame["lower_90_5"] < frame["location_5"]).all()
-    assert (frame["location_5"] < frame["upper_90_5"]).all()
+    assert set(frame["unit"]) == {"mm (x), mm (y), mm (z), deg (turn_x), deg (turn_y), deg (turn_z)"}
+    assert (frame["lower_90_turn_z"] < frame["location_turn_z"]).all()
+    assert (frame["location_turn_z"] < frame["upper_90_turn_z"]).all()
 
 
 def test_the_command_in_its_readme_gives_the_same_file(made, tmp_path):
     """What the page says to type is what was done: not a byte differs."""
-    folder = made[0].run.folder
+    folder = made[0].folder
     text = (folder / "README.md").read_text()
-    assert made[0].run.headline in text
+    assert made[0].headline in text
     line = re.search(r"^truesigma (predict .+)$", text, re.MULTILINE)[1]
     line = line.replace("NEW_IMAGES", str(folder / "new" / "data")).replace(
         "-o new.csv", f"-o {tmp_path / 'new.csv'}"
@@ -84,16 +83,16 @@ def test_the_command_in_its_readme_gives_the_same_file(made, tmp_path):
 
 def test_a_second_call_resumes_and_another_size_is_refused(made):
     demo, _ = made
-    history = demo.run.folder / "runs" / "0" / "history.csv"
-    before, readme = history.read_bytes(), (demo.run.folder / "README.md").read_text()
-    again = run_demo(demo.run.folder, TINY, say=None)
+    history = demo.folder / "runs" / "0" / "history.csv"
+    before, readme = history.read_bytes(), (demo.folder / "README.md").read_text()
+    again = run_demo(demo.folder, **TINY, say=None)
     assert history.read_bytes() == before  # nothing is trained again
-    assert again.run.scores == demo.run.scores
-    assert (demo.run.folder / "README.md").read_text() == readme
+    assert again.scores == demo.scores
+    assert (demo.folder / "README.md").read_text() == readme
     with pytest.raises(ValueError, match=r"a demo of another size; give another folder"):
-        run_demo(demo.run.folder, Settings(train=30), say=None)
+        run_demo(demo.folder, train=30, say=None)
     with pytest.raises(ValueError, match="epochs is 0"):
-        Settings(epochs=0)
+        run_demo(demo.folder, epochs=0, say=None)
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
@@ -121,8 +120,8 @@ def _interrupted(*_, **__):
 
 @pytest.mark.slow
 def test_the_raw_interval_is_too_narrow_and_the_recalibrated_one_is_right(tmp_path):
-    demo = run_demo(tmp_path / "out", Settings(), say=None)
-    valid, test = (ts.read(demo.run.folder / f"{name}.npz") for name in ("valid", "test"))
+    demo = run_demo(tmp_path / "out", say=None)
+    valid, test = (ts.read(demo.folder / f"{name}.npz") for name in ("valid", "test"))
     found = ts.evaluate(
         valid,
         test,

@@ -1,5 +1,6 @@
 """demo: the whole chain on simulated images, in a minute or two."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +23,17 @@ def demo(
     json: Json = None,
 ) -> None:
     """The whole chain on simulated images, in a minute."""
-    from ..project.demo import Settings, run_demo
+    from ..files.disk import read_json
+    from ..project.demo import run_demo
 
     check_output(json)
-    settings = Settings(seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws)
+    began = time.monotonic()
     with resumable(out):
-        made = run_demo(out, settings, say=sayer())
-    deliver(made.run.scores.rstrip(), {**made.to_dict(), "folder": str(out)}, json)
-    say(f"\n{made.run.headline}\n")
-    say(f"{made.seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}")
+        made = run_demo(
+            out, seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws, say=sayer()
+        )
+    seconds = time.monotonic() - began
+    about = {"headline": made.headline, "seconds": round(seconds, 1), **read_json(out / "scores.json")}
+    deliver(made.scores.rstrip(), {**about, "folder": str(out)}, json)
+    say(f"\n{made.headline}\n")
+    say(f"{seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}")

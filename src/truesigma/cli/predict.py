@@ -1,7 +1,6 @@
 """predict: draws of a split, or a table of new images, from one trained run or an ensemble of several."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,60 +21,17 @@ from ._options import (
     split_levels,
 )
 from ._output import check_output, deliver, say, ticker
-from ._settings import read_settings, words_of
+from ._settings import read_settings
 
 if TYPE_CHECKING:
-    from ..evaluation.card import Card as ReadCard
     from ..imaging.data.source import Source
-    from ..imaging.prediction.runs import OpenRun
+    from ..imaging.prediction.drawing import Drawing
     from ..imaging.sampling.moments import MonteCarloError
 
 
-@dataclass(frozen=True)
-class SampleWords:
-    """The keys of `--set sample.`: masks, common to all images or independent as published (None: the card's, or
-    common); batch, cases at a time; precision (None: the run's); compile, which takes minutes and pays on a GPU with
-    many images; moments: keep location and variances only.
-    """
-
-    masks: str | None = None
-    batch: int = 16
-    precision: str | None = None
-    compile: bool = False
-    moments: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """Opened runs, and how they predict. single: one pass of each without dropout."""
-
-    runs: list["OpenRun"]
-    single: bool
-    how: dict[str, Any]
-
-    @property
-    def nets(self) -> Any:
-        """One network to draw from, or a list of those that predict once each."""
-        return [run.net for run in self.runs] if self.single else self.runs[0].net
-
-    @property
-    def counted(self) -> tuple[str, int]:
-        """What each case gets, members or draws, and how many."""
-        return ("member", len(self.runs)) if self.single else ("draw", self.how["draws"])
-
-    @property
-    def marks(self) -> dict[str, str]:
-        """The origin of the predictions, for their file."""
-        from ..imaging.prediction.runs import marks_of
-
-        return marks_of(self.runs, None if self.single else self.how)
-
-    @property
-    def words(self) -> str:
-        """The way they predict, in words."""
-        what, count = self.counted
-        where = next(self.runs[0].net.parameters()).device
-        return f"{number_of(count, what)} each, {self.how['precision']} on {where}"
+# The keys of `--set sample.`. masks: common to all images, or independent, as published. compile: takes minutes, and
+# pays on a GPU with many images. moments: keep location and variances only.
+SAMPLE = {"masks": str, "batch": int, "precision": str, "compile": bool, "moments": bool}
 
 
 def predict(
@@ -113,10 +69,11 @@ def predict(
     from ..files.provenance import versions
     from ..files.store import check_suffix
     from ..imaging.data.source import recorded
+    from ..imaging.prediction.drawing import predict_new, settled
     from ..imaging.prediction.runs import mark_of, open_runs
 
     pictures, single = paths_of(images), deterministic or len(runs) > 1
-    chosen = read_settings(settings, {"data": None, "sample": words_of(SampleWords)})
+    chosen = read_settings(settings, {"data": None, "sample": SAMPLE})
     if single:
         _refuse("a single pass of each run", {"--draws": draws, "--seed": seed})
     if pictures:
@@ -133,12 +90,14 @@ def predict(
     if loaded is not None:
         check_network(loaded, mark_of(opened))
     source = recorded(opened[0].about, root=root, options=chosen["data"], code=plugin or ())
-    words = vars(SampleWords(**chosen["sample"]))
-    moments = words.pop("moments")
-    how = {"draws": draws, "seed": seed, **words}
-    drawing = Drawing(opened, single, _settled(opened, how, None if single else loaded))
+    moments = chosen["sample"].pop("moments", False)
+    drawing = settled(opened, loaded, single=single, draws=draws, seed=seed, **chosen["sample"])
     if pictures:
-        cases, about = _images(drawing, source, pictures, table, loaded, levels, skip_broken, out)
+        cases, left = predict_new(
+            drawing, source, pictures, out, card=loaded, table=table, levels=levels, skip_broken=skip_broken,
+            say=say, tick=ticker,
+        )  # fmt: skip
+        about: dict[str, Any] = {"unit": opened[0].units.text, "levels": levels, "left_out": left}
     else:
         cases, about = _split(drawing, source, split or "test", moments, scaled, out)
     if card is not None:
@@ -159,7 +118,7 @@ def predict(
 
 
 def _split(
-    drawing: Drawing, source: "Source", split: str, moments: bool, scaled: bool, out: Path
+    drawing: "Drawing", source: "Source", split: str, moments: bool, scaled: bool, out: Path
 ) -> tuple[int, dict[str, Any]]:
     from ..imaging.data.source import check_data
     from ..imaging.prediction.predict import predict_split
@@ -188,62 +147,6 @@ def _split(
     )  # fmt: skip
     write_split(value, data.splits[split], run.units, scaled, out, drawing.marks, errors[0])
     return cases, {"split": split, "unit": "scaled" if scaled else run.units.text, "moments": moments}
-
-
-def _images(
-    drawing: Drawing,
-    source: "Source",
-    wanted: list[Path],
-    table: Path | None,
-    card: "ReadCard | None",
-    levels: list[float],
-    skip: bool,
-    out: Path,
-) -> tuple[int, dict[str, Any]]:
-    from ..core.decompose import decompose
-    from ..core.values import Draws as DrawsOfAll
-    from ..evaluation.apply import UNTOUCHED
-    from ..imaging.data.source import intake
-    from ..imaging.prediction import write
-    from ..imaging.prediction.predict import list_images, predict_images
-
-    run = drawing.runs[0]
-    units, files = run.units, list_images(wanted, volumes=run.volumes)
-    way = intake(source, run.about, files, table)
-    below = sum({path, path.parent}.isdisjoint(wanted) for path in files)
-    where = f" ({below} of them in subfolders)" if below else ""
-    say(f"{number_of(len(files), 'new image')}{where}, {drawing.words}")
-    keep = card is not None and write.needs_draws(card)
-    errors: list[MonteCarloError] = []
-    read, value = predict_images(
-        drawing.nets, files, way, **drawing.how, moments=not keep, skip_broken=skip, progress=ticker(len(files)),
-        note=errors.append,
-    )  # fmt: skip
-    if len(read) < len(files):
-        left = [path.name for path in files if path not in read]
-        say(f"note: left out, since unreadable, {number_of(len(left), 'image')}: {', '.join(left[:10])}")
-    if card is None:
-        say("note: without a --card these intervals are the network's own, which are often too narrow.")
-        prediction = units.prediction(decompose(value) if isinstance(value, DrawsOfAll) else value)
-        applied: dict[str, Any] = {"recalibration": UNTOUCHED}
-    else:
-        prediction = write.recalibrated(card, value, units)
-        card.doubt(write.in_cards_unit(card, value, units))
-        name = card.recalibration.to_dict()["name"]
-        applied = {"recalibration": name, **write.referred(card, value, units)}
-    marks = {**drawing.marks, **applied}
-    write.write_predictions(write.names_of(read), prediction, units, levels, out, marks, errors[0])
-    return len(read), {"unit": units.text, "levels": levels, "left_out": len(files) - len(read)}
-
-
-def _settled(runs: list["OpenRun"], how: Mapping[str, Any], card: "ReadCard | None") -> dict[str, Any]:
-    """Fill in what was not given: as the card says, or as the run was trained."""
-    from ..imaging.prediction.runs import sampled_like
-
-    where = next(runs[0].net.parameters()).device.type
-    usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
-    drawn = sampled_like(card, runs[0].draws, **{name: how[name] for name in ("draws", "seed", "masks")})
-    return {**how, **drawn, "precision": how["precision"] or usual, "law": runs[0].law}
 
 
 def _refuse(beside: str, given: Mapping[str, Any]) -> None:
