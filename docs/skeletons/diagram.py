@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from truesigma.core import Block, Host, Prediction, accumulate, flat, namespace, segment_sums
+from truesigma.core import Elements, Host, Prediction, accumulate, flat, namespace, segment_sums
 from truesigma.diagrams._style import BLUE, GREY, Axes, axes_or_new, style
 
 TITLE = "PIT histogram"
@@ -54,7 +54,7 @@ def table(prediction: Prediction, target: Any, *, weight: Any = None, cells: int
     return Pit(np.linspace(0, 1, cells + 1), sums / sums.sum())
 
 
-def _counts(block: Block, *, cells: int) -> Host:
+def _counts(block: Elements, *, cells: int) -> Host:
     """The weight in each cell, for one block of cases: sums that add up."""
     u, weight = flat(block.elements.cdf, block.elements.weight)
     xp = namespace(u)

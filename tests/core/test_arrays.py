@@ -11,7 +11,7 @@ from samples import KINDS, arrays_of
 
 from truesigma import Normal
 from truesigma.core.arrays import ROW, _total_of_rows, as_array, expand, like, namespace, to_host
-from truesigma.core.cells import segment_sums
+from truesigma.core.bins import segment_sums
 
 
 def test_arrays_come_through_without_a_copy():

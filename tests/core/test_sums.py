@@ -16,10 +16,10 @@ from samples import draw
 from truesigma import Cases, Law, Prediction, Tally, Undefined
 from truesigma.core import plugins
 from truesigma.core.arrays import CHUNK, workers
-from truesigma.core.cells import cell_totals, unit_counts
+from truesigma.core.bins import cell_totals, unit_counts
 from truesigma.core.elements import Elements, blocks
 from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
-from truesigma.core.sums import accumulate, accumulate_each, block_sums, weighted_sum
+from truesigma.core.scores import accumulate, accumulate_each, block_sums, weighted_sum
 from truesigma.core.tally import _plan
 from truesigma.recalibrate.sigma import Sigma
 
@@ -137,7 +137,7 @@ def test_reasons_keep_nothing_alive():
 def test_counts_of_tensors(monkeypatch, ask):
     """Also where torch is asked for deterministic algorithms, which its counts on a GPU are not."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr("truesigma.core.cells._must_be_deterministic", lambda tensor: ask)
+    monkeypatch.setattr("truesigma.core.bins._must_be_deterministic", lambda tensor: ask)
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.uniform(size=5000), [0.0, 1.0, 0.5, 0.999]])
     found = unit_counts(torch.from_numpy(values), 1000)
@@ -206,20 +206,14 @@ def test_a_law_of_ones_own_is_scored_as_ours(weighted):
     np.testing.assert_allclose(*sums, rtol=1e-12)
 
 
-def test_sums_that_scores_share_are_made_once(monkeypatch):
-    sample, calls = draw(4, weight=True), []
-    monkeypatch.setattr("truesigma.core.sums.total", lambda values: calls.append(1) or float(values.sum()))
+def test_a_weighted_sum_of_terms():
+    sample = draw(4, weight=True)
     (block,) = blocks(sample.prediction(), sample.target, sample.weight)
-    part = block.elements
-    once = weighted_sum(part, part.scale)
-    assert once == (part.scale * part.weight).sum()
-    assert weighted_sum(part, [(2.0, part.scale), (-1.0, part.squared), (0.5, 1.0)]) == pytest.approx(
-        2 * once - (part.squared * part.weight).sum() + 0.5 * part.weight.sum(), rel=1e-13
+    once = weighted_sum(block, block.scale)
+    assert once == (block.scale * block.weight).sum()
+    assert weighted_sum(block, [(2.0, block.scale), (-1.0, block.squared), (0.5, 1.0)]) == pytest.approx(
+        2 * once - (block.squared * block.weight).sum() + 0.5 * block.weight.sum(), rel=1e-13
     )
-    assert weighted_sum(part, part.squared) == (part.squared * part.weight).sum()
-    assert len(calls) == 2
-    assert weighted_sum(part, 2 * part.scale) == pytest.approx(2 * once)
-    assert len(calls) == 3
 
 
 @pytest.mark.parametrize("name", ["sigma", "sigma_by_output", "two_factor"])

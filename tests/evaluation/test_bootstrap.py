@@ -7,7 +7,8 @@ from scipy import stats
 import truesigma as ts
 from truesigma.core import plugins
 from truesigma.core.plugins import parse
-from truesigma.core.scores import Binned, edges_over
+from truesigma.core.scores import Binned
+from truesigma.core.sketches import edges_over
 from truesigma.evaluation import replicates
 from truesigma.evaluation.bootstrap import bootstrap, paired
 from truesigma.evaluation.replicates import (

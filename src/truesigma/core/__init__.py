@@ -7,11 +7,10 @@ torch is imported only where a torch tensor was handed in.
 Plug-ins need no more than what is exported here.
 """
 
-from .arrays import Array, Host, like, namespace, to_host
-from .bins import Bins, Spacing, assign, bin_edges
+from .arrays import Array, Host, flat, like, namespace, to_host
+from .bins import Bins, Spacing, assign, bin_edges, segment_sums
 from .cases import Cases
-from .cells import segment_sums
-from .elements import Block, Elements, Error, Outputs, Part, Terms, blocks
+from .elements import Elements, Error, Outputs, Part, Terms, blocks
 from .errors import Refusal
 from .law import Empirical, Laplace, Law, Normal, Undefined, central_bounds, has_terms
 from .ranking import keep_lowest, rank
@@ -27,15 +26,15 @@ from .recalibration import (
     select_part,
     with_law,
 )
-from .scores import Binned, Mean, Pit, edges_over, measure, request, score_of
-from .sums import Sum, accumulate, add_sums, flat, join_sums
+from .scores import Binned, Mean, Pit, Sum, accumulate, add_sums, join_sums, measure, request, score_of
+from .sketches import edges_over
 from .tally import Tally
 from .values import Draws, Prediction, changed, check_prediction
 
 __all__ = ["Array", "Host", "like", "namespace", "to_host"]
 __all__ += ["Bins", "Spacing", "assign", "bin_edges"]
 __all__ += ["segment_sums"]
-__all__ += ["Block", "Elements", "Error", "Outputs", "Part", "Terms", "blocks"]
+__all__ += ["Elements", "Error", "Outputs", "Part", "Terms", "blocks"]
 __all__ += ["Refusal"]
 __all__ += ["Empirical", "Laplace", "Law", "Normal", "Undefined", "central_bounds", "has_terms"]
 __all__ += ["keep_lowest", "rank"]

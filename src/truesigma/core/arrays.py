@@ -248,3 +248,8 @@ def workers(example: Array) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     told = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(cores, int(told))) if told.isdigit() else cores
+
+
+def flat(*arrays: Array) -> list[Array]:
+    """Each array with one axis; None stays None."""
+    return [None if a is None else namespace(a).reshape(a, (-1,)) for a in arrays]

@@ -1,14 +1,16 @@
-"""The only binning routine: edges of equal width or equal mass, the bin of each value, and what bins hold."""
+"""The only binning routine: edges of equal width or equal mass, the bin of each value, and sums in bins or cells."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from array_api_compat import device as device_of
-from array_api_compat import is_numpy_array
+from array_api_compat import is_jax_array, is_numpy_array, is_torch_array
 
-from .arrays import Array, Host, like, namespace, to_host
+from .arrays import Array, Host, flat, like, namespace, pack, to_host
 from .checks import check_choice, check_whole
+from .elements import Elements, Error
 
 Spacing = Literal["width", "mass"]
 
@@ -108,3 +110,70 @@ class Bins:
         some = self.count > 0
         n = self.count[some]
         return Bins(n, self.error[some] / n, self.variance[some] / n, self.total)
+
+
+def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
+    """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
+    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
+    known = edges.tobytes(), closed
+    if known not in elements.in_bins:  # both conventions of an error share them
+        index = assign(variance, edges, closed=closed) + 1
+        columns = [None, variance] if weight is None else [weight, variance * weight]
+        elements.in_bins[known] = index, cell_totals(index, len(edges), columns)
+    index, held = elements.in_bins[known]
+    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
+    whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
+    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
+
+
+def segment_sums(index: Array, cells: int, columns: Sequence[Array | None]) -> Host:
+    """Sums of each column over the elements of each cell, float64 on the host, shape (column, cell).
+
+    `index` (element,) holds the cell of each element; a column of `None` counts them.
+
+    >>> segment_sums(np.array([0, 2, 2]), 3, [None, np.array([0.5, 1.0, 2.0])])
+    array([[1. , 0. , 2. ],
+           [0.5, 0. , 3. ]])
+    """
+    return to_host(cell_totals(index, cells, columns))
+
+
+def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Array:
+    """`segment_sums` on the elements' device; for JAX on the host, because without x64 it has no float64."""
+    if is_torch_array(index):
+        import torch
+
+        if _must_be_deterministic(index):
+            found = cell_totals(to_host(index), cells, [None if c is None else to_host(c) for c in columns])
+            return torch.as_tensor(found, device=index.device)
+        # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
+        wide = [None if c is None else c.to(torch.float64) for c in columns]
+        sums = [torch.bincount(index, weights=c, minlength=cells) for c in wide]
+        return torch.stack([one.to(torch.float64) for one in sums])
+    if any(is_jax_array(a) for a in (index, *columns)):
+        index, columns = to_host(index), [None if c is None else to_host(c) for c in columns]
+    xp = namespace(index)  # numpy's or CuPy's
+    return xp.astype(xp.stack([xp.bincount(index, c, cells) for c in columns]), xp.float64, copy=False)
+
+
+def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:
+    """Count the values from 0 to 1 in each of so many equal cells, or sum their weights; the last cell is closed.
+
+    >>> unit_counts(np.array([0.0, 0.4, 0.5, 1.0]), 2)
+    array([2., 2.])
+    """
+    xp = namespace(values)
+    if weight is None and is_torch_array(values) and not _must_be_deterministic(values):
+        # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
+        found = [xp.histc(part, cells, 0, 1) for part in values.split(1 << 24)]
+        return xp.stack(found).sum(0, dtype=xp.float64)
+    # One cell more than there are, for 1 itself.
+    counts = cell_totals(xp.astype(values * cells, xp.int32), cells + 1, [weight])[0]
+    return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])
+
+
+def _must_be_deterministic(tensor: Array) -> bool:
+    """Whether torch would refuse to count on the tensor's device, because of `torch.use_deterministic_algorithms`."""
+    import torch
+
+    return tensor.device.type != "cpu" and torch.are_deterministic_algorithms_enabled()

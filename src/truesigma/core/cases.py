@@ -1,8 +1,10 @@
 """Cases: predictions with their targets, and who they belong to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from .arrays import Array, Host, as_array, to_host
 from .checks import (
@@ -174,3 +176,26 @@ def first_group(group: Any) -> Any:
     ['A', 'B']
     """
     return next(iter(group.values()), None) if isinstance(group, Mapping) else group
+
+
+def members(group: Host) -> Iterator[tuple[str, Host]]:
+    """List each name in a group with the places of its cases, in one sort however many names there are.
+
+    >>> {name: places.tolist() for name, places in members(np.array(["b", "a", "b"]))}
+    {'a': [1], 'b': [0, 2]}
+    """
+    names = np.unique(group)
+    code = np.searchsorted(names, group)
+    ends = np.cumsum(np.bincount(code, minlength=len(names)))
+    yield from zip(map(str, names), np.split(np.argsort(code, kind="stable"), ends[:-1]))
+
+
+def labelled(groups: Mapping[str, Host]) -> Iterator[tuple[str, str, Host]]:
+    """`members` of each column; if there are several columns, a name begins with its column's.
+
+    >>> [name for _, name, _ in labelled({"site": np.array(["A", "B"]), "sex": np.array(["f", "f"])})]
+    ['site A', 'site B', 'sex f']
+    """
+    for column, group in groups.items():
+        for name, places in members(group):
+            yield column, f"{column} {name}" if len(groups) > 1 else name, places

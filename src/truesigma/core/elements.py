@@ -5,11 +5,10 @@ variance averaged over its outputs (the paper: its network has one sigma per ima
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from .by_case import Bounds, ByCase, laws_of
 from .cases import Cases, unread
 from .checks import check_choice, check_finite, check_level, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
-from .values import Prediction, raw_spread, take
+from .values import Prediction, changed, raw_spread, take
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -36,30 +35,16 @@ Terms = Array | Pairs  # one value an element; or pairs (factor, values) that ad
 Through = Callable[..., Prediction]  # a recalibration: from (prediction, group=...) to another prediction
 
 
-class once(cached_property[T]):
-    """A cached property without the lock of Python 3.11, so that threads at other blocks do not wait."""
+class once(Generic[T]):
+    """A property that is computed when it is first asked for, and kept; each object belongs to one thread."""
 
-    lock = property(lambda self: nullcontext(), lambda self, lock: None)
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute, self.__doc__ = compute, compute.__doc__
 
-
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Target minus location and what follows from it; a recalibration of the variances leaves it as it is."""
-
-    target: Array
-    location: Array
-
-    @once
-    def residual(self) -> Array:
-        return self.target - self.location
-
-    @once
-    def size(self) -> Array:
-        return namespace(self.residual).abs(self.residual)
-
-    @once
-    def squared(self) -> Array:
-        return self.residual * self.residual
+    def __get__(self, made: Any, owner: Any = None) -> T:
+        kept: T = self.compute(made)
+        vars(made)[self.compute.__name__] = kept  # found there from now on
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +57,27 @@ class Elements:
 
     law: Law
     rows: slice | Host
-    errors: Errors
+    target: Array
+    location: Array
     aleatoric: Array  # the total where the split is unknown
-    epistemic: Array  # None where the split is unknown
-    spread: Array  # likewise
-    weight: Array
+    epistemic: Array = None  # None where the split is unknown
+    spread: Array = None  # likewise
+    weight: Array = None
     bounds: Bounds | None = None  # of intervals, where the law does not give them
     mask: Array = None
 
-    residual = property(lambda self: self.errors.residual)  # with outputs="mean" its mean size
-    size = property(lambda self: self.errors.size)
-    squared = property(lambda self: self.errors.squared)
+    @once
+    def residual(self) -> Array:
+        """Target minus location; with outputs="mean" its mean size."""
+        return self.target - self.location
+
+    @once
+    def size(self) -> Array:
+        return namespace(self.residual).abs(self.residual)
+
+    @once
+    def squared(self) -> Array:
+        return self.residual * self.residual
 
     @once
     def total(self) -> Array:
@@ -197,8 +192,8 @@ class Elements:
         return xp.where(some, self.aleatoric, xp.ones_like(self.aleatoric))
 
     @once
-    def sums(self) -> dict[Any, Any]:
-        """Sums computed so far, by the identity of the array, since several scores share them."""
+    def in_bins(self) -> dict[Any, Any]:
+        """What is known of bins of the variance, by their edges: several scores share them."""
         return {}
 
     @property
@@ -217,10 +212,9 @@ class Elements:
 
     def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Elements":
         """The elements with `of` each of their arrays, and others of their parts."""
-        names = {"aleatoric", "epistemic", "spread", "weight", "mask"} - others.keys()
+        names = {"target", "location", "aleatoric", "epistemic", "spread", "weight", "mask"} - others.keys()
         arrays = {name: of(part) for name in names if (part := getattr(self, name)) is not None}
-        errors = Errors(of(self.errors.target), of(self.errors.location))
-        return replace(self, errors=errors, **arrays, **others)
+        return replace(self, **arrays, **others)
 
     @once
     def wide(self) -> "Elements":
@@ -278,10 +272,8 @@ class Elements:
             total = xp.where(low == high, low, total)
         epistemic = None if self.epistemic is None else total - aleatoric
         weight = None if low is None else share / xp.clip(counted, 1, None)
-        errors = Errors(None, None)
-        vars(errors).update(squared=squared, residual=xp.sqrt(squared) if size is None else size)
-        made = Elements(self.law, self.rows, errors, aleatoric, epistemic, spread, weight)
-        vars(made).update(total=total)
+        made = Elements(self.law, self.rows, None, None, aleatoric, epistemic, spread, weight)
+        vars(made).update(squared=squared, residual=xp.sqrt(squared) if size is None else size, total=total)
         return made
 
     def _columns(self) -> list[Array]:
@@ -312,66 +304,45 @@ def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[A
     return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
 
-Block = Elements  # as plug-ins call what a statistic is given
-
-
 def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = None) -> Iterator[Elements]:
     """Cut checked cases into blocks of whole cases that fit the cache, or hold one case; each block has one law."""
-    makers = block_makers(unread(prediction, target, weight=weight))
-    return (block for make in makers for one in make() for block in one.by_law())
+    cases = with_weight(unread(prediction, target, weight=weight))
+    return (part for rows in block_rows(cases) for part in elements_of(cases, rows).by_law())
 
 
-def block_makers(
-    cases: Cases, through: Sequence[Through | None] = (None,)
-) -> Iterator[Callable[[], list[Elements]]]:
-    """Yield functions that each make some blocks of the cases, so that threads can share the work.
+def with_weight(cases: Cases) -> Cases:
+    """The cases with their weight checked, and with the shape of the location."""
+    prediction = cases.prediction
+    return changed(cases, weight=check_weight(cases.weight, prediction.location, prediction.mask))
 
-    `through` are recalibrations: a block for each, in the cache; None leaves the cases as they are.
-    """
+
+def block_rows(cases: Cases) -> list[slice]:
+    """Where the cases are cut into blocks."""
     if len(cases) == 0:
         raise nothing_left()
-    prediction, target, group = cases.prediction, cases.target, cases.first_group
-    weight = check_weight(cases.weight, prediction.location, prediction.mask)
-    # One that takes all cases at once has its own prediction, of which blocks are made.
-    sources: list[tuple[Prediction, Through | None]] = [
-        (prediction, one)
-        if one is None or getattr(one, "by_block", False)
-        else (one(prediction, group=group), None)
-        for one in through
-    ]
-    step = max(1, chunk_size(target) * len(cases) // math.prod(target.shape))
-
-    def make(rows: slice) -> list[Elements]:
-        parts, names = {id(one): one[rows] for one, _ in sources}, take(group, rows)
-        try:
-            if not cases._read:
-                check_finite("target", target[rows], take(prediction.mask, rows))
-            pairs = [(parts[id(one)], change) for one, change in sources]
-            made = [some if change is None else change(some, group=names) for some, change in pairs]
-        except ValueError:
-            # All of them once more: the error then tells where, counted from the first case.
-            check_finite("target", target, prediction.mask)
-            for one, change in sources:
-                _ = change is None or change(one, group=group)
-            raise
-        blocks = [_block(some, target[rows], take(weight, rows), rows) for some in made]
-        # Most recalibrations leave the location as it is, and thereby the errors.
-        known = {id(some.location): one.errors for some, one in zip(made, blocks)}
-        return [replace(one, errors=known[id(some.location)]) for some, one in zip(made, blocks)]
-
-    for start in range(0, len(cases), step):
-        yield partial(make, slice(start, min(start + step, len(cases))))
+    step = max(1, chunk_size(cases.target) * len(cases) // math.prod(cases.target.shape))
+    return [slice(start, min(start + step, len(cases))) for start in range(0, len(cases), step)]
 
 
-def _block(prediction: Prediction, target: Array, weight: Array, rows: slice) -> Elements:
-    """The elements of a prediction, masked unless they are large."""
-    whole = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "mask")}
-    whole |= {"target": target, "spread": raw_spread(prediction), "weight": weight}
+def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> Elements:
+    """The elements of some cases, as a recalibration makes them if one is given; masked unless they are large."""
+    some = cases if rows.stop - rows.start == len(cases) else cases[rows]
+    prediction = some.prediction
+    try:
+        if not cases._read:
+            check_finite("target", some.target, prediction.mask)
+        if through is not None:
+            prediction = through(prediction, group=some.first_group)
+    except ValueError:
+        # All of them once more: the error then tells where, counted from the first case.
+        if some is not cases:
+            elements_of(cases, slice(0, len(cases)), through)
+        raise
+    arrays = {name: getattr(prediction, name) for name in ("location", "aleatoric", "epistemic", "mask")}
+    arrays |= {"target": some.target, "spread": raw_spread(prediction), "weight": some.weight}
     # Reshaped a block at a time: an array that is only broadcast would be copied whole.
-    shape = (len(prediction), -1)
-    part = {name: None if a is None else on_host(a).reshape(shape) for name, a in whole.items()}
-    errors = Errors(part.pop("target"), part.pop("location"))
-    made = Elements(prediction.law, rows, errors, **part, bounds=prediction.bounds)
+    parts = {name: on_host(a).reshape((len(some), -1)) for name, a in arrays.items() if a is not None}
+    made = Elements(prediction.law, rows, **parts, bounds=prediction.bounds)
     return made if made.is_large else made.elements
 
 

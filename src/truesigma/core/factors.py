@@ -8,10 +8,10 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, Host, namespace, pack, to_host, total, widen
-from .cells import segment_sums
+from .bins import segment_sums
 from .elements import Elements, Error, Outputs, Part
 from .law import Undefined
-from .sums import Statistic, Sum
+from .scores import Statistic, Sum
 
 BY_OUTPUT = " by output"  # behind the key of a factor
 MOST_OUTPUTS = 64  # that have a factor each; more are a map

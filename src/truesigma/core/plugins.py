@@ -203,8 +203,8 @@ def own_bug(problem: BaseException) -> str | None:
 
 def options(kind: str, module: ModuleType) -> dict[str, inspect.Parameter]:
     """The options of a plug-in: keyword-only arguments with a plain default."""
-    keywords = _keywords(getattr(module, _folder(kind)[1]))
-    return {name: one for name, one in keywords.items() if is_option(kind, name)}
+    named = keywords(getattr(module, _folder(kind)[1]))
+    return {name: one for name, one in named.items() if is_option(kind, name)}
 
 
 def settled(kind: str, module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,11 +230,12 @@ def is_option(kind: str, name: str) -> bool:
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Keep those of the given options that the function takes as keywords."""
-    return {name: given[name] for name in _keywords(function) if name in given}
+    return {name: given[name] for name in keywords(function) if name in given}
 
 
 @functools.lru_cache(maxsize=256)
-def _keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def keywords(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The arguments that a function takes by name only."""
     parameters = inspect.signature(function).parameters
     return {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
 

@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Host, float_bits, to_host
+from .arrays import Host, flat, float_bits, to_host
 from .cases import Cases, unread
 from .checks import check_choice, check_target, check_weight, nothing_left
-from .elements import Block
+from .elements import Elements
 from .law import variance_ratio
-from .sums import Gathered, accumulate, flat
+from .scores import accumulate
+from .sketches import Gathered
 from .values import Prediction
 
 By = Literal["case", "element"]
@@ -52,7 +53,7 @@ def rank(
     check_choice("by", by, "case", "element")
     number = np.arange(len(prediction), dtype=np.int32)
 
-    def columns(block: Block) -> Gathered:
+    def columns(block: Elements) -> Gathered:
         e = block.wide.view("mean" if by == "case" else "separate")
         case = np.broadcast_to(number[block.rows, None], e.squared.shape)
         found = flat(e.squared, e.total * variance_ratio(e.law), e.weight, case)

@@ -26,7 +26,7 @@ from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
 from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
-from .sums import Sum
+from .scores import Sum
 from .tally import Tally
 from .values import UNHEARD, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
 

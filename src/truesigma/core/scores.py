@@ -1,35 +1,65 @@
-"""The kinds of sums that a metric's file can declare as `SUMS`: a mean, sums in bins of the variance, or the PIT.
+"""From cases to numbers: what is summed over their elements, the pass that sums it, and the scores that follow.
 
-Each kind knows its statistic (what a block of cases adds up to), what each case adds (for the bootstrap) and the value
-that follows from the sums. Memory, files, tallies and the bootstrap all plan with these, so that a new kind
-of sum is one more class here.
+A metric's file says once, as `SUMS`, what it sums: the mean of a term, sums in bins of the variance, or the PIT. Each
+kind knows its statistic (what a block of cases adds up to), what each case adds (for the bootstrap) and the value that
+follows. Memory, files, tallies and the bootstrap all ask for these, so that a new kind of sum is one more class here.
+
+`accumulate` carries any number of statistics through the cases at once, so that what they share (z, the distribution
+function) is computed once for each block. Sums are in float64 on the host.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 
 from . import plugins
-from .arrays import Array, Host, extremes, namespace, pack
-from .bins import Bins, Spacing, assign, bin_edges
+from .arrays import Array, Host, flat, keep_memory, pack, to_hosts, total, workers
+from .bins import Bins, Spacing, assign, bin_sums, unit_counts
 from .cases import Cases, unread
-from .cells import cell_totals, unit_counts
 from .checks import nothing_left
-from .elements import Elements, Error, Outputs, Terms, Through, blocks, check_outputs
+from .elements import Elements, Outputs, Terms, Through, block_rows, elements_of, with_weight
 from .law import Undefined
-from .sketches import Sketch
-from .sums import Gathered, OfElements, Statistic, Sum, accumulate_each, flat, weighted_sum
+from .sketches import Sketch, edges_in, edges_over, variance_sums
 from .values import Prediction, changed
 
 PIT_CELLS = 1000
 Options = Mapping[str, Any]
+Sum = Any  # a numpy array, something with `merge`, or the `Undefined` that says why there is none: values that add up
+Sums = dict[Any, Sum]
+Statistic = Callable[[Elements], Sum]
+Plan = Mapping[Any, Statistic]  # by a key of one's own
 # From elements and their weights: columns and what is added there, each (case, output).
 Parts = Callable[[Elements, Host], list[tuple[Host | int, Host]]]
 Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
+
+
+@dataclass(frozen=True, eq=False)
+class OfElements:
+    """A statistic of elements: each output, so that a large case may come in pieces, or each case."""
+
+    of: Callable[[Elements], Sum]
+    outputs: Outputs = "separate"
+
+    def __call__(self, block: Elements) -> Sum:
+        return self.of(block.view(self.outputs))
+
+
+def of_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one that is given all options of a metric, and takes those that are its own keywords."""
+    own = plugins.keywords(function)
+
+    def call(value: Any, options: Options) -> Any:
+        return function(value, **{name: options[name] for name in own if name in options})
+
+    return call
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +69,18 @@ class Mean:
     terms: Callable[..., Terms]
     finish: Callable[..., float] = float
 
+    def __post_init__(self) -> None:
+        vars(self).update(terms=of_options(self.terms), finish=of_options(self.finish))
+
     def key(self, name: str, options: Options) -> str:
         """The name of the sums in a tally; metrics that share one share the sums."""
         return f"{name} {options['level']}" if "level" in options else name
 
     def statistic(self, options: Options, edges: Host | None = None) -> Statistic:
         """Sum up a block of cases: (weight, weighted sum of the terms)."""
-        terms = _with(self.terms, options)
 
         def sums(e: Elements) -> Array:
-            return pack(e.aleatoric, e.count, weighted_sum(e, terms(e)))
+            return pack(e.aleatoric, e.count, weighted_sum(e, self.terms(e, options)))
 
         return OfElements(sums, outputs_in(options))
 
@@ -56,15 +88,15 @@ class Mean:
         """Prepare sums for each case: the number of columns in its row, and what its elements add to them."""
 
         def parts(e: Elements, weight: Host) -> Any:
-            found = _with(self.terms, options)(e)
-            values = sum(factor * part for factor, part in found) if isinstance(found, list) else found
+            terms = self.terms(e, options)
+            values = sum(factor * part for factor, part in terms) if isinstance(terms, list) else terms
             return [(0, weight), (1, weight * values)]
 
         return 2, parts
 
     def value(self, sums: Sum, options: Options) -> float:
         """The score, from the sums of some cases, or of their rows."""
-        return _with(self.finish, options)(sums[1] / _counted(sums[0]))
+        return self.finish(sums[1] / _counted(sums[0]), options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +104,9 @@ class Binned:
     """Weight, error and variance in bins of the variance, of which `finish` makes the score."""
 
     finish: Callable[..., float]
+
+    def __post_init__(self) -> None:
+        vars(self).update(finish=of_options(self.finish))
 
     def key(self, name: str, options: Options) -> str:
         return "variance"
@@ -110,7 +145,7 @@ class Binned:
             count, error, variance, whole = np.reshape(sums, (4, -1))
             bins = Bins(count[1:], error[1:], variance[1:], float(whole[0]))
         _counted(bins.total)
-        return _with(self.finish, options)(bins)
+        return self.finish(bins, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +153,9 @@ class Pit:
     """Shares of all elements in equal cells of |2 u - 1|, u the probability integral transform, for `finish`."""
 
     finish: Callable[..., float]
+
+    def __post_init__(self) -> None:
+        vars(self).update(finish=of_options(self.finish))
 
     def key(self, name: str, options: Options) -> str:
         return "pit"
@@ -131,33 +169,7 @@ class Pit:
         ]
 
     def value(self, sums: Sum, options: Options) -> float:
-        return _with(self.finish, options)(sums / _counted(sums.sum()))
-
-
-def bin_sums(elements: Elements, *, edges: Host, closed: bool, error: Error) -> Array:
-    """(weight, error, variance) in each bin of the variance, shape (3, bin); a fourth row begins with all weight."""
-    variance, errors, weight = flat(elements.variance, elements.error(error), elements.weight)
-    known = id(edges), closed
-    if known not in elements.sums:  # both conventions of an error share them
-        index = assign(variance, edges, closed=closed) + 1
-        columns = [None, variance] if weight is None else [weight, variance * weight]
-        elements.sums[known] = index, cell_totals(index, len(edges), columns)
-    index, held = elements.sums[known]
-    sums = cell_totals(index, len(edges), [errors if weight is None else errors * weight])
-    whole = pack(sums, elements.count, *[0.0] * (len(edges) - 1))
-    return namespace(sums).concat([held[:1], sums, held[1:], whole[None, :]])
-
-
-def variance_sums(elements: Elements, *, keep: int | None = None, ends: bool = False) -> Sum:
-    """Gather variances to find edges from: all of them, only their `ends`, or a sketch that keeps up to `keep`."""
-    variance, weight = flat(elements.variance, elements.weight)
-    if keep is not None:
-        return Sketch.of(variance, variance, weight, keep=keep)
-    if weight is not None:
-        variance, weight = variance[weight > 0], weight[weight > 0]
-    if ends:
-        variance, weight = np.array(extremes(variance) if variance.shape[0] else []), None
-    return Gathered([[variance, weight]])
+        return self.finish(sums / _counted(sums.sum()), options)
 
 
 Summed = Mean | Binned | Pit
@@ -169,6 +181,13 @@ class Request(NamedTuple):
     sums: Summed
     options: Options
 
+    @property
+    def binned(self) -> tuple[Outputs, int, Spacing] | None:
+        """What its bins are of, their number and their spacing; None for one without bins."""
+        if not isinstance(self.sums, Binned):
+            return None
+        return outputs_in(self.options), self.options["bins"], self.options["spacing"]
+
 
 def request(metric: ModuleType, options: Options) -> Request:
     """The request for a metric's score; options that are not given are at their defaults.
@@ -179,39 +198,36 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
-def _kinds(requests: Mapping[Any, Request]) -> dict[Any, tuple[Outputs, int, Spacing]]:
-    """Collect which elements the bins of each request hold, how many bins there are, and their spacing."""
-    return {
-        key: (outputs_in(one.options), one.options["bins"], one.options["spacing"])
-        for key, one in requests.items()
-        if isinstance(one.sums, Binned)
-    }
-
-
 def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
-    """Plan the pass that finds bin edges: it looks at the variances of the elements, by `outputs`."""
-    kinds = _kinds(requests).values()
-    by_mass = {outputs for outputs, _, spacing in kinds if spacing == "mass"}
-    return {
-        outputs: OfElements(partial(variance_sums, ends=outputs not in by_mass), outputs)
-        for outputs, _, _ in kinds
-    }
+    """The statistics that edges of bins are made of, by `outputs`: the variances of the elements."""
+    plan: dict[str, Statistic] = {}
+    for one in requests.values():
+        if one.binned is not None:
+            outputs, _, spacing = one.binned
+            if spacing == "mass" or outputs not in plan:
+                plan[outputs] = OfElements(partial(variance_sums, ends=spacing != "mass"), outputs)
+    return plan
 
 
 def edges_from(requests: Mapping[Any, Request], looked: Mapping[Any, Sum]) -> Edges:
     """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
-    kinds = _kinds(requests)
-    known = {kind: _edges(looked.get(kind[0]), *kind[1:]) for kind in dict.fromkeys(kinds.values())}
-    return {key: known[kind] for key, kind in kinds.items()}
+    known: dict[Any, Any] = {}
+    edges = {}
+    for key, one in requests.items():
+        if (kind := one.binned) is not None:
+            if kind not in known:
+                known[kind] = edges_in(looked.get(kind[0]), *kind[1:])
+            edges[key] = known[kind]
+    return edges
 
 
 def plan(requests: Mapping[Any, Request], edges: Mapping[Any, Any]) -> dict[Any, Statistic]:
     """The statistics of all requests; one whose edges are `Undefined` has none."""
-    return {
-        key: one.sums.statistic(one.options, edges.get(key))
-        for key, one in requests.items()
-        if not isinstance(edges.get(key), Undefined)
-    }
+    statistics = {}
+    for key, one in requests.items():
+        if not isinstance(own := edges.get(key), Undefined):
+            statistics[key] = one.sums.statistic(one.options, own)
+    return statistics
 
 
 def value_of(one: Request, sums: Sum) -> float | Undefined:
@@ -238,24 +254,14 @@ def measure(
     Returns:
         A value for each request, or the `Undefined` that says why it has none.
     """
-    return measure_each(unread(prediction, target, weight=weight), [(None, requests)])[0]
-
-
-def measure_each(
-    cases: Cases, asked: Iterable[tuple[Through | None, Iterable[Request]]]
-) -> list[list[float | Undefined]]:
-    """Score every recalibration in two shared passes, each with its own requests."""
-    through, requests = zip(*((one, dict(enumerate(some))) for one, some in asked))
-    # For the edges, errors do not matter.
-    unerring = changed(cases, target=cases.prediction.location, _read=True)
-    looked = accumulate_each(unerring, [(one, range_plan(some)) for one, some in zip(through, requests)])
-    edges = [edges_from(some, seen) for some, seen in zip(requests, looked)]
-    plans = [plan(some, known) for some, known in zip(requests, edges)]
-    sums = accumulate_each(cases, zip(through, plans))
-    return [
-        [value_of(one, {**known, **found}[key]) for key, one in some.items()]
-        for some, known, found in zip(requests, edges, sums)
-    ]
+    cases, asked = unread(prediction, target, weight=weight), dict(enumerate(requests))
+    sums: dict[Any, Any] = {}
+    if ranges := range_plan(asked):
+        # For the edges, errors do not matter.
+        unerring = changed(cases, target=cases.prediction.location, _read=True)
+        sums.update(edges_from(asked, accumulate_each(unerring, [(None, ranges)])[0]))
+    sums.update(accumulate_each(cases, [(None, plan(asked, sums))])[0])
+    return [value_of(one, sums[key]) for key, one in asked.items()]
 
 
 def score_of(
@@ -268,20 +274,129 @@ def score_of(
     return value
 
 
-def edges_over(
-    runs: Iterable[tuple[Prediction, Any, Any]],
-    *,
-    outputs: Outputs,
-    bins: int,
-    spacing: Spacing,
-    wide: bool = False,
-) -> Host:
-    """Edges of the bins over the variances of all (prediction, target, weight), in float64 where `wide`."""
-    each = (block.wide if wide else block for run in runs for block in blocks(*run))
-    parts = [part for block in each for part in variance_sums(block.view(outputs)).parts]
-    if any(weight is not None for _, weight in parts):
-        parts = [(v, namespace(v).ones_like(v) if weight is None else weight) for v, weight in parts]
-    return _edges(Gathered(parts), bins, spacing)
+def accumulate(prediction: Prediction | Cases, target: Any, statistics: Plan, *, weight: Any = None) -> Sums:
+    """Sums of every statistic over all cases, in one pass; one that has none becomes the `Undefined` that says why.
+
+    A block whose sums overflow float32 is summed again in float64.
+    """
+    return accumulate_each(unread(prediction, target, weight=weight), [(None, statistics)])[0]
+
+
+def accumulate_each(cases: Cases, plans: Sequence[tuple[Through | None, Plan]]) -> list[Sums]:
+    """Sum up every recalibration in one shared pass, each with its own plan; None leaves the cases as they are.
+
+    The recalibrations say `by_block`: they are applied block by block, so that their results stay in the cache.
+    """
+    sums: list[Sums] = [{} for _ in plans]
+    if not any(statistics for _, statistics in plans):
+        return sums
+    keep_memory()
+    checked = with_weight(cases)
+
+    def work(rows: slice) -> list[Sums]:
+        return [block_sums(elements_of(checked, rows, through), own) for through, own in plans]
+
+    for found in _in_order(work, block_rows(checked), workers(cases.target)):
+        for own, new in zip(sums, found):
+            _add(own, new)
+    return sums
+
+
+def _in_order(work: Callable[[Any], Any], items: list[Any], threads: int) -> Iterator[Any]:
+    """Work on the items with so many threads; results come in the order of the items, and few are held at a time.
+
+    The caller's thread is one of them: where it only waits, two threads often share a core for the first milliseconds.
+    """
+    if threads == 1 or len(items) < 3:
+        yield from map(work, items)
+        return
+    waiting = iter(items)
+    with ThreadPoolExecutor(threads - 1) as pool:
+        while batch := list(islice(waiting, threads)):
+            others = [pool.submit(work, item) for item in batch[1:]]
+            yield work(batch[0])
+            yield from (other.result() for other in others)
+
+
+def block_sums(block: Elements, statistics: Plan) -> Sums:
+    """Sums of every statistic over a block of cases: each of its laws apart, and a large case in pieces."""
+    sums: Sums = {}
+    for part in block.by_law():
+        whole = statistics
+        if part.is_large:
+            apart = {
+                key: one for key, one in statistics.items() if getattr(one, "outputs", None) == "separate"
+            }
+            whole = {key: one for key, one in statistics.items() if key not in apart}
+            for piece in part.pieces() if apart else ():
+                _add(sums, _finite_sums(piece, apart))
+        _add(sums, _finite_sums(part, whole))
+    return sums
+
+
+def _finite_sums(block: Elements, statistics: Plan) -> Sums:
+    """Sums of every statistic, on the host; what overflows float32 is summed again in float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
+        arrays = [key for key, new in sums.items() if is_array_api_obj(new)]
+        sums.update(zip(arrays, to_hosts([sums[key] for key in arrays])))
+        for key, new in sums.items():
+            if _finite(new):
+                continue
+            sums[key] = _sum_or_reason(statistics[key], block.wide)
+            if not _finite(sums[key]):
+                sums[key] = Undefined(
+                    "the sums overflow float64: errors, variances or weights are too far apart for this score. Look at "
+                    "the smallest and the largest of each, and mask what is not meant."
+                )
+    return sums
+
+
+def _sum_or_reason(statistic: Statistic, block: Elements) -> Sum:
+    try:
+        return statistic(block)
+    except Undefined as reason:
+        return reason.with_traceback(None)  # which would keep the block, and all that it computed
+
+
+def _finite(sums: Sum) -> bool:
+    held = sums.sums if isinstance(sums, Sketch) else sums
+    return not isinstance(held, np.ndarray) or math.isfinite(held.sum()) or bool(np.isfinite(held).all())
+
+
+def weighted_sum(elements: Elements, terms: Terms) -> Array:
+    """The sum of a term over the elements, without axes; of booleans the weight where they are true."""
+    if isinstance(terms, list):
+        return sum(factor * weighted_sum(elements, part) for factor, part in terms)
+    if isinstance(terms, float):
+        return terms * elements.count
+    return total(terms if elements.weight is None else terms * elements.weight)
+
+
+def join_sums(each: Iterable[Mapping[Any, Sum]]) -> Sums:
+    """All of them together, in their order: rounding is the same for any number of threads."""
+    sums: Sums = {}
+    for some in each:
+        _add(sums, some)
+    return sums
+
+
+def _add(sums: Sums, more: Mapping[Any, Sum]) -> None:
+    for key, new in more.items():
+        sums[key] = add_sums(sums.get(key), new)
+
+
+def add_sums(left: Sum, right: Sum) -> Sum:
+    """Both together; None is the empty sum, and what is undefined for a part is undefined for the whole."""
+    if left is None or isinstance(right, Undefined):
+        return right
+    if right is None or isinstance(left, Undefined):
+        return left
+    if hasattr(left, "merge"):
+        return left.merge(right)
+    if left.shape != right.shape:  # of what is kept for each output
+        return Undefined("some cases have other outputs than the rest, so that these cannot be told apart.")
+    return left + right
 
 
 def weight_of(elements: Elements) -> Host:
@@ -292,28 +407,11 @@ def weight_of(elements: Elements) -> Host:
 def outputs_in(options: Options) -> Outputs:
     """Read from the options what an element is; each output on its own if they do not say."""
     outputs: Outputs = options.get("outputs", "separate")
-    check_outputs(outputs)
     return outputs
 
 
-def _edges(seen: Gathered | Sketch | Undefined | None, bins: int, spacing: Spacing) -> Any:
-    if isinstance(seen, Undefined):
-        return seen
-    if isinstance(seen, Sketch) and seen.sums.size:
-        return seen.edges(bins=bins, spacing=spacing)
-    values, weight = seen.joined() if isinstance(seen, Gathered) else (np.zeros(0), None)
-    if not values.shape[0]:
-        raise nothing_left()
-    return bin_edges(values, weight=weight, bins=bins, spacing=spacing)
-
-
-def _with(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
-    """The function with those of the options that it takes."""
-    return partial(function, **plugins.accepted(function, options))
-
-
-def _counted(total: float) -> float:
+def _counted(weight: float) -> float:
     """The weight of all elements, which must not be 0."""
-    if not total > 0:
+    if not weight > 0:
         raise nothing_left()
-    return total
+    return weight

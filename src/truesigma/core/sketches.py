@@ -5,15 +5,19 @@ variances allows.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Array, Host, extremes, float_bits, namespace, to_host
-from .bins import Bins, Spacing, assign, bin_edges, check_bins
-from .cells import segment_sums
+from .arrays import Array, Host, extremes, flat, float_bits, namespace, to_host
+from .bins import Bins, Spacing, assign, bin_edges, check_bins, segment_sums
+from .checks import nothing_left
+from .elements import Elements, Outputs, blocks
+from .law import Undefined
+from .values import Prediction
 
 SINGLE = 1 << 15  # elements that are kept one by one
 CELLS = 1 << 14  # that the range of more variances is divided in
@@ -181,3 +185,60 @@ class Sketch:
         index = assign(variance, edges)
         count, error, summed = segment_sums(index, len(edges) - 1, list(self.points))
         return Bins(count, error, summed, float(count.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Columns of elements as they are, block by block in their order: what adds up by being kept."""
+
+    parts: Sequence[Sequence[Array]]
+
+    def merge(self, other: "Gathered") -> "Gathered":
+        return Gathered([*self.parts, *other.parts])
+
+    def joined(self) -> list[Array]:
+        """Each column as one array; None where the first block has none."""
+        return [None if part[0] is None else namespace(*part).concat(part) for part in zip(*self.parts)]
+
+
+def variance_sketch(elements: Elements) -> Sketch:
+    """The variances, to find edges from: in cells where they are many."""
+    variance, weight = flat(elements.variance, elements.weight)
+    return Sketch.of(variance, variance, weight, keep=KEPT)
+
+
+def variance_sums(elements: Elements, *, ends: bool = False) -> Gathered:
+    """The variances, to find edges from: all of them, or only their `ends`."""
+    variance, weight = flat(elements.variance, elements.weight)
+    if weight is not None:
+        variance, weight = variance[weight > 0], weight[weight > 0]
+    if ends:
+        variance, weight = np.array(extremes(variance) if variance.shape[0] else []), None
+    return Gathered([[variance, weight]])
+
+
+def edges_over(
+    runs: Iterable[tuple[Prediction, Any, Any]],
+    *,
+    outputs: Outputs,
+    bins: int,
+    spacing: Spacing,
+    wide: bool = False,
+) -> Host:
+    """Edges of the bins over the variances of all (prediction, target, weight), in float64 where `wide`."""
+    each = (block.wide if wide else block for run in runs for block in blocks(*run))
+    parts = [part for block in each for part in variance_sums(block.view(outputs)).parts]
+    if any(weight is not None for _, weight in parts):
+        parts = [(v, namespace(v).ones_like(v) if weight is None else weight) for v, weight in parts]
+    return edges_in(Gathered(parts), bins, spacing)
+
+
+def edges_in(seen: Gathered | Sketch | Undefined | None, bins: int, spacing: Spacing) -> Any:
+    if isinstance(seen, Undefined):
+        return seen
+    if isinstance(seen, Sketch) and seen.sums.size:
+        return seen.edges(bins=bins, spacing=spacing)
+    values, weight = seen.joined() if isinstance(seen, Gathered) else (np.zeros(0), None)
+    if not values.shape[0]:
+        raise nothing_left()
+    return bin_edges(values, weight=weight, bins=bins, spacing=spacing)

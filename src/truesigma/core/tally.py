@@ -14,15 +14,24 @@ import numpy as np
 
 from . import plugins
 from .arrays import pack
-from .cases import Cases, check_alone, unread
-from .cells import members
+from .cases import Cases, check_alone, members, unread
 from .checks import check_group, check_level, nothing_left
 from .elements import Error, Outputs, check_error, check_outputs
 from .errors import Refusal
 from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sums
 from .law import Undefined
-from .scores import Request, plan, request, value_of
-from .sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
+from .scores import (
+    OfElements,
+    Request,
+    Statistic,
+    Sum,
+    accumulate_each,
+    add_sums,
+    join_sums,
+    plan,
+    request,
+    value_of,
+)
 from .values import Prediction
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.arrays import Host, like, namespace
-from ..core.bins import Spacing, assign
-from ..core.cells import segment_sums
-from ..core.elements import Block, Error, Outputs, check_error, check_outputs
+from ..core.arrays import Host, flat, like, namespace
+from ..core.bins import Spacing, assign, bin_sums, segment_sums
+from ..core.elements import Elements, Error, Outputs, check_error, check_outputs
 from ..core.factors import cluster_error
 from ..core.law import Undefined
-from ..core.scores import bin_sums, edges_over
-from ..core.sums import OfElements, Statistic, accumulate, flat
+from ..core.scores import OfElements, Statistic, accumulate
+from ..core.sketches import edges_over
 from ..files.disk import plain
 from ._repeats import Run
 
@@ -79,7 +78,7 @@ def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spac
     return _gather(edges, np.stack(layers), scores)
 
 
-def _case_squares(block: Block, *, edges: Host, outputs: Outputs, error: Error) -> Host:
+def _case_squares(block: Elements, *, edges: Host, outputs: Outputs, error: Error) -> Host:
     """S^2, S W, W^2, cases and elements in each bin, where S is a case's sum of w e there and W its sum of w."""
     elements, bins = block.view(outputs), len(edges) - 1
     index, errors, weight = assign(elements.variance, edges), elements.error(error), elements.weight

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.law import Undefined
+from ..core.scores import Sum
 from ..core.sketches import Sketch
-from ..core.sums import Sum
 from ..files.disk import BadFile, reading, write_atomically
 from ..files.npz import list_members, open_members, read_members
 

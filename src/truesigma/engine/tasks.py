@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.sums import Sum
+from ..core.scores import Sum
 from ..files.disk import BadFile
 from ..files.provenance import versions
 from .sumfile import read_sums, write_sums

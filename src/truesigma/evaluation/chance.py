@@ -11,8 +11,7 @@ from ..core.arrays import Host, workers
 from ..core.by_case import laws_of
 from ..core.cases import Cases
 from ..core.law import Bounded, Law, Undefined
-from ..core.scores import edges_from, plan, range_plan, request, value_of
-from ..core.sums import accumulate
+from ..core.scores import accumulate, edges_from, plan, range_plan, request, value_of
 from .inference.clustered import output_means, view_of
 
 SETS = 100

@@ -6,7 +6,6 @@ task of plain values, so that it runs anywhere.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -14,15 +13,24 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
-from ..core.cases import Cases
-from ..core.cells import labelled
+from ..core.cases import Cases, labelled
 from ..core.elements import Outputs
 from ..core.errors import Refusal
 from ..core.law import Undefined, law_from_dict
 from ..core.recalibration import Recalibration, applied
-from ..core.scores import Request, plan, range_plan, request, variance_sums
-from ..core.sketches import KEPT
-from ..core.sums import OfElements, Statistic, Sum, accumulate_each, add_sums, join_sums
+from ..core.scores import (
+    OfElements,
+    Request,
+    Statistic,
+    Sum,
+    accumulate_each,
+    add_sums,
+    join_sums,
+    plan,
+    range_plan,
+    request,
+)
+from ..core.sketches import variance_sketch
 from ..core.values import Prediction, changed
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.described import without_code
@@ -93,8 +101,7 @@ class Ranging:
         for number, requests in enumerate(self.requests):
             kinds: Plan = range_plan(requests)
             if not self.exact:
-                sketch = partial(variance_sums, keep=KEPT)
-                kinds = {outputs: OfElements(sketch, cast(Outputs, outputs)) for outputs in kinds}
+                kinds = {outputs: OfElements(variance_sketch, cast(Outputs, outputs)) for outputs in kinds}
             plans.append({f"{number}/{outputs}": one for outputs, one in kinds.items()})
         return _sums(changed(chunk.cases, prediction=prediction), self.fitted, plans)
 

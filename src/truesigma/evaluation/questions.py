@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.cases import Cases
-from ..core.cells import labelled
+from ..core.cases import Cases, labelled
 from ..core.law import Bounded
 from ..core.outputs import name_of
 from ..core.ranking import columns_of

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import plugins
-from ..core.cases import Cases
-from ..core.cells import labelled
+from ..core.cases import Cases, labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.errors import Refusal
 from ..core.law import Undefined

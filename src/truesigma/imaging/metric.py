@@ -17,8 +17,8 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from ..core.arrays import as_array, to_host
 from ..core.elements import Error, Outputs
 from ..core.law import Undefined
+from ..core.scores import Sum
 from ..core.sketches import Sketch
-from ..core.sums import Sum
 from ..core.tally import Tally
 from ..core.values import Prediction
 

@@ -19,7 +19,7 @@ from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
 from ..core.recalibration import Factor, select_part
-from ..core.sums import Statistic, Sum, accumulate_each
+from ..core.scores import Statistic, Sum, accumulate_each
 from ..core.tally import Tally
 from ..core.values import changed
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array, Host, like, namespace, to_host
+from ..core.arrays import Array, Host, flat, like, namespace, to_host
+from ..core.bins import segment_sums
 from ..core.cases import Cases
-from ..core.cells import segment_sums
 from ..core.checks import check_choice, check_whole
-from ..core.elements import Block, Elements, Outputs, Part
+from ..core.elements import Elements, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import factor_sums
 from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
+from ..core.scores import Statistic, Sum, accumulate_each
 from ..core.sketches import Sketch
-from ..core.sums import Statistic, Sum, accumulate_each, flat
 from ..core.values import Prediction, changed
 from ._factor import both_sums, factor_of
 
@@ -138,7 +138,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
     """Gather what the fit needs: sums over cases, which add up over batches and files."""
     chosen = select_part(cases.prediction, part)
 
-    def factor(block: Block) -> Sum:
+    def factor(block: Elements) -> Sum:
         # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
         return factor_sums(block.wide, outputs=outputs, error="mean", part="total")
 

@@ -18,16 +18,15 @@ import numpy as np
 
 from ..core.arrays import Host, like, namespace
 from ..core.by_case import ByCase
-from ..core.cases import Cases
-from ..core.cells import members
+from ..core.cases import Cases, members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import squares
 from ..core.law import Law, Normal
 from ..core.recalibration import CaseSums, Factor, on_predictions, on_sums, rescale, select_part, with_law
+from ..core.scores import Sum
 from ..core.student import Student
-from ..core.sums import Sum
 from ..core.values import Prediction, changed
 from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one

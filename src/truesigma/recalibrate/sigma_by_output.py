@@ -30,7 +30,7 @@ from ..core.recalibration import (
     select_part,
     stored,
 )
-from ..core.sums import Sum
+from ..core.scores import Sum
 from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import both_sums, factor_of

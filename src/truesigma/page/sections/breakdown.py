@@ -8,8 +8,7 @@ import numpy as np
 
 from ...core import plugins
 from ...core.arrays import Host
-from ...core.cases import Cases
-from ...core.cells import labelled
+from ...core.cases import Cases, labelled
 from ...core.law import Undefined
 from ...core.outputs import name_of, output_of
 from ...evaluation.bootstrap import Estimate, estimate

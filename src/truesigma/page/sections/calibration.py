@@ -8,7 +8,7 @@ from ...core import plugins
 from ...core.bins import Spacing
 from ...core.cases import Cases
 from ...core.law import Undefined
-from ...core.scores import edges_over
+from ...core.sketches import edges_over
 from ...diagrams.calibration import TRUST
 from ...evaluation.replicates import metric_rows
 from ..blocks import Section, choice, columns, controls, figure, how_to_read, paragraph
