@@ -176,7 +176,7 @@ def test_it_is_stored_and_read_and_scored_by_group(tmp_path, capsys):
         with pytest.raises(SystemExit) as left:
             main(command)
         assert not left.value.code
-    assert f"site 1 {fitted.groups['site 1'].factor:.4g}" in capsys.readouterr().out
+    assert f"{fitted.groups['site 1'].factor:.4g} (site 1)" in capsys.readouterr().out
     import pandas as pd
 
     upper = pd.read_csv(tmp_path / "new.csv")["upper_90"]
