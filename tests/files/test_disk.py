@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import truesigma as ts
-from truesigma.files.disk import json_text, write_atomically, write_json
+from truesigma.files.disk import SEAL, BadFile, json_text, read_json, write_atomically, write_json
 from truesigma.files.store import write
 
 
@@ -73,6 +73,25 @@ def test_json_never_holds_nan(tmp_path):
     )
     with pytest.raises(ValueError, match="cannot be written as JSON"):
         json_text({"a": float("nan")}, strict=True)
+
+
+def test_sound_json_that_another_program_wrote_is_read(tmp_path):
+    """With a mark of its encoding, 1 for 1.0, and texts that look like hashes; a changed number is still noticed."""
+    path, value = tmp_path / "a.json", {"count": 1.0, "mark": "ab" * 32, "odd": [0.5, 1e300, -2.0, True]}
+    write_json(value, path, seal=True)
+    text = path.read_text()
+    path.write_text("\ufeff" + text.replace("1.0", "1").replace("-2.0", "-2"), encoding="utf-8")
+    assert read_json(path) == value
+    for damaged in (
+        text.replace("0.5", "0.6"),
+        text.replace("true", "false"),
+        text.replace(SEAL, "content_sha255"),
+    ):
+        path.write_text(damaged)
+        with pytest.raises(BadFile, match=r"a\.json is damaged"):
+            read_json(path)
+    path.write_text(json.dumps({"sha": "0" * 64, "n": 1}))  # never sealed
+    assert read_json(path)["n"] == 1
 
 
 def test_results_and_recalibrations_are_written_as_json(tmp_path):

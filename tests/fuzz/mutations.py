@@ -1,7 +1,6 @@
 """Damage: what disks, networks and strangers do to files, from a seed, and the same behind checksums that are right."""
 
 import gzip
-import hashlib
 import io
 import json
 import re
@@ -81,7 +80,7 @@ def in_gzip(content: bytes, random: Random) -> bytes:
 
 def in_json(content: bytes, random: Random) -> bytes:
     """A value of a JSON file changed, renamed or removed, and its hash made right."""
-    from truesigma.files.disk import SEAL, json_text
+    from truesigma.files.disk import SEAL, content_hash, json_text
 
     whole = json.loads(content)
     sealed = whole.pop(SEAL, None) is not None
@@ -98,7 +97,7 @@ def in_json(content: bytes, random: Random) -> bytes:
     else:
         inside[key] = random.choice(VALUES)
     if sealed:
-        whole[SEAL] = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        whole[SEAL] = content_hash(whole)
     return json_text(whole).encode()
 
 

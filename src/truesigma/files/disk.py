@@ -1,12 +1,12 @@
 """Files on disk: written whole or not at all, identified by the hash of their content; JSON without NaN."""
 
 import csv
+import difflib
 import hashlib
 import importlib
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -320,7 +320,7 @@ def write_json(value: Any, path: str | Path, *, strict: bool = False, seal: bool
     text = json_text(value, strict=strict)
     if seal:
         value = json.loads(text)  # as it will be read: keys are texts there
-        text = json_text({**value, SEAL: _content_hash(value)}, strict=strict)
+        text = json_text({**value, SEAL: content_hash(value)}, strict=strict)
     write_text(path, text + "\n")
 
 
@@ -332,7 +332,7 @@ def read_json(path: str | Path, like: Any = None) -> Any:
     path = Path(path)
     check_exists(path)
     with reading(path, f"is {content_kind(path) or 'not valid JSON'}", "expected a JSON file, not cut short"):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
     if isinstance(found, dict) and not _fits_seal(found):
         raise BadFile(
             f"{path} is damaged, or was changed by hand: its content does not fit its hash. Make it again, or remove "
@@ -370,11 +370,22 @@ def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
 
 
 def _fits_seal(found: dict[str, Any]) -> bool:
-    """Whether the content has the right hash, which is removed; a hash with a damaged name is not ignored."""
+    """Tell whether the content has the right hash, which is removed; a hash whose name is damaged is not ignored."""
     seal = found.pop(SEAL, None)
-    unnamed = any(isinstance(one, str) and re.fullmatch("[0-9a-f]{60,68}", one) for one in found.values())
-    return not unnamed if seal is None else seal == _content_hash(found)
+    if seal is None:
+        return not difflib.get_close_matches(SEAL, found, cutoff=0.8)
+    return bool(seal == content_hash(found))
 
 
-def _content_hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+def content_hash(value: Any) -> str:
+    """Compute the hash of plain values, whatever their order and spelling."""
+    return hashlib.sha256(json.dumps(_whole(value), sort_keys=True).encode()).hexdigest()
+
+
+def _whole(value: Any) -> Any:
+    """Write a whole number in one way: other programs write 1 for 1.0."""
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
