@@ -131,6 +131,7 @@ CARDS = {
     "missing": (lambda c: c.pop("law"), "lacks 'law'"),
     "unknown": (lambda c: c.update(temperature=1), "has the unknown 'temperature'"),
     "unknown inside": (lambda c: c["recalibration"].update(bias=1), "does not fit its plug-in.*bias"),
+    "another part": (lambda c: c["recalibration"].update(part=-1), "part is -1; expected"),
     "other plug-in": (
         lambda c: c["recalibration"].update(name="magic"),
         "no recalib.* is called 'magic'",

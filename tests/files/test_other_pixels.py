@@ -60,6 +60,22 @@ def test_a_thumbnail_is_no_slice(tmp_path):
     assert np.array_equal(both(tmp_path / "a.tif"), pixels[None])
 
 
+def test_lost_pages_are_said(tmp_path):
+    """A page that points nowhere: readers of TIFF give those before it, and no error."""
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(
+        tmp_path / "a.tif", np.zeros((3, 6, 8), np.uint8), photometric="minisblack", metadata=None
+    )
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        place = file.pages[1].offset.to_bytes(4, "little")
+    content = (tmp_path / "a.tif").read_bytes()
+    assert content.count(place) == 1
+    (tmp_path / "a.tif").write_bytes(content.replace(place, b"\0\0\0\x70"))
+    for look in (read_image, read_header):
+        with pytest.raises(BadFile, match=r"a\.tif: pages are lost"):
+            look(tmp_path / "a.tif")
+
+
 def test_what_only_looks_like_a_volume_is_refused(tmp_path):
     tifffile = pytest.importorskip("tifffile")
     stack = RNG.integers(0, 255, (3, 2, 6, 8), dtype=np.uint8)

@@ -32,6 +32,7 @@ def cases(count: int = 60) -> Any:
 def make_data(folder: Path) -> None:
     """Tables, archives, volumes, pictures and cards."""
     import nibabel
+    import tifffile
     from dicom_files import write_dicom
     from PIL import Image
 
@@ -52,6 +53,9 @@ def make_data(folder: Path) -> None:
         folder / "a.dcm", rng.integers(0, 4000, (24, 20)).astype(np.uint16), place=[0, 0, 1], RescaleSlope=2
     )
     Image.fromarray(rng.integers(0, 255, (24, 20, 3)).astype(np.uint8)).save(folder / "a.png")
+    deep = rng.integers(0, 60000, (2, 24, 20))
+    tifffile.imwrite(folder / "a.tif", deep.astype(np.uint16), photometric="minisblack", compression="zlib")
+    tifffile.imwrite(folder / "b.tif", deep.astype(np.uint32), photometric="minisblack")  # not by Pillow
     plain = replace(whole, group=whole.groups["site"], weight=None)
     for name in ("sigma", "sigma_by_group", "conformal:by=group"):
         ts.write(ts.calibrate(plain, name), folder / f"{name.partition(':')[0]}.json")
@@ -181,6 +185,8 @@ READERS = {
     "nifti": Reader(make_data, "v_location.nii.gz", pieces, m.in_gzip),
     "dicom": Reader(make_data, "a.dcm", image, m.damaged, checked=False),
     "png": Reader(make_data, "a.png", image, m.damaged),
+    "tiff": Reader(make_data, "a.tif", image, m.damaged, checked=False),
+    "tiff-other": Reader(make_data, "b.tif", image, m.damaged, checked=False),
     "card": Reader(make_data, "sigma.json", card, m.in_json),
     "card-by-group": Reader(make_data, "sigma_by_group.json", card, m.in_json),
     "card-conformal": Reader(make_data, "conformal.json", card, m.in_json),

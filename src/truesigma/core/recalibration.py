@@ -287,9 +287,11 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
             "path).from_dict(stored), or apply --recalibrate FILE on the command line."
         )
     try:
-        return plugins.load("recalibrate", name).from_dict(described)
+        made: Recalibration = plugins.load("recalibrate", name).from_dict(described)
     except (TypeError, KeyError) as problem:
         raise Refusal(f"the stored recalibration {name!r} does not fit its plug-in: {problem}.") from problem
+    check_choice("part", getattr(made, "part", "total"), "total", "aleatoric")  # not only where it is applied
+    return made
 
 
 def select_part(prediction: Prediction, part: Part) -> Prediction:

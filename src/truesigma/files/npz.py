@@ -130,17 +130,18 @@ def read_members(path: Path, members: Collection[Member]) -> dict[str, Host]:
             with archive.open(one.info) as file:
                 array = np.lib.format.read_array(file, allow_pickle=False)
                 file.read()  # to the end, where the checksum is checked
-            arrays[one.name] = native(array)
-            if one.dtype.kind == "U":
-                check_letters(path, arrays[one.name])
+            arrays[one.name] = native(array if one.dtype.kind != "U" else checked_letters(path, array))
     return arrays
 
 
-def check_letters(path: Path, array: Host) -> None:
-    """Refuse texts with code points that are not characters, since Python cannot print them."""
-    letters = np.ascontiguousarray(array).reshape(-1).view(np.uint32) if array.dtype.itemsize else array[:0]
+def checked_letters(path: Path, array: Host) -> Host:
+    """Refuse texts with code points that are not characters, which Python could not even print."""
+    letters = (
+        native(np.ascontiguousarray(array)).reshape(-1).view(np.uint32) if array.dtype.itemsize else array[:0]
+    )
     if letters.size and letters.max() > sys.maxunicode:
         raise BadFile(f"{path} is damaged: it holds texts that are none; write or copy it again.")
+    return array
 
 
 def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:

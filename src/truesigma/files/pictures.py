@@ -5,10 +5,12 @@ Pillow decodes them; but TIFF files of numbers that it does not know, or reads a
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 from typing import IO, Any
 
 import numpy as np
@@ -78,7 +80,7 @@ def picture_shape(path: Path) -> tuple[tuple[int, ...], str]:
 def tiff_pages(path: Path) -> Iterator[list[Any]]:
     """Open the pages of a TIFF file that are one image, or one volume; thumbnails are left out."""
     tifffile = extra("tifffile", path)
-    with tifffile.TiffFile(path) as file:
+    with _broken_chains() as broken, tifffile.TiffFile(path) as file:
         about = file.imagej_metadata or {}
         axes = {name: int(about.get(name, 1)) for name in ("channels", "slices", "frames")}
         if axes["channels"] > 1 or axes["frames"] > 1:
@@ -88,9 +90,29 @@ def tiff_pages(path: Path) -> Iterator[list[Any]]:
                 "the channel and the frame that is meant"
             )
         pages = [page for page in file.pages if not page.is_reduced]
+        if broken:
+            raise BadFile(f"{path.name}: pages are lost ({broken[0]})")
         if not pages:
             raise BadFile(f"{path.name}: holds nothing but thumbnails")
         yield pages
+
+
+@contextmanager
+def _broken_chains() -> Iterator[list[str]]:
+    """Collect what tifffile, in this thread, only logs: that the chain of a file's pages breaks off."""
+    found: list[str] = []
+    thread, logger, handler = get_ident(), logging.getLogger("tifffile"), logging.Handler(logging.ERROR)
+
+    def emit(record: logging.LogRecord) -> None:
+        if record.thread == thread and "TiffPages" in record.getMessage():
+            found.append(record.getMessage())
+
+    handler.emit = emit  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
 
 
 def _only_tifffile(page: Any) -> bool:

@@ -1,5 +1,6 @@
 """Cases from .npz files, a few at a time: rows are read in order, packed or not, and checked against the checksum."""
 
+import math
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from ..disk import BadFile, reading
 from ..fields import PARTS
 from ..npz import (
     Member,
-    check_letters,
+    checked_letters,
     list_members,
     native,
     open_members,
@@ -26,7 +27,7 @@ from ..npz import (
 )
 from ..roles import Columns, renamed
 from ..synonyms import warn_near_misses
-from .reader import Fields, Next, Opened, Stored, cut
+from .reader import Fields, Next, Opened, Stored, cut, numbers_of
 
 
 def open_archive(path: Path, columns: Columns | None = None) -> Opened:
@@ -87,23 +88,11 @@ def _sizes(path: Path, members: dict[str, Member], drawn: set[str]) -> tuple[int
 
 @contextmanager
 def _values(path: Path, member: Member) -> Iterator[Next]:
-    """The numbers of an array, one after another."""
+    """Open the numbers of an array; texts are checked, which could hold what are no letters."""
+    made = partial(checked_letters, path) if member.dtype.kind == "U" else np.asarray
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(member.info) as file:
         read_head(file)
-
-        def read(count: int) -> Host:
-            # At the end of the member its checksum is checked.
-            data = file.read(count * member.dtype.itemsize)
-            if len(data) < count * member.dtype.itemsize:
-                raise BadFile(
-                    f"{path} is cut short: {member.name} ends before its last case. Write it again."
-                )
-            values = native(np.frombuffer(data, member.dtype))
-            if member.dtype.kind == "U":
-                check_letters(path, values)
-            return values
-
-        yield read
+        yield numbers_of(path, file, member.dtype, math.prod(member.shape), made)
 
 
 def _mapped(path: Path, member: Member) -> Callable[[], Host]:

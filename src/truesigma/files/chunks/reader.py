@@ -4,11 +4,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...core.arrays import Host
 from ...core.law import Law
+from ..disk import BadFile, reading
 from ..fields import resolve_law
+from ..npz import native
 
 Fields = dict[str, Any]  # named arrays of some cases, as `from_fields` takes them
 Next = Callable[[int], Host]  # reads the next numbers of an array, in the order of the file
@@ -84,3 +89,22 @@ def cut(arrays: Mapping[str, Stored], constants: Fields) -> Callable[[int], Iter
                     yield Piece(case, start, {**constants, **same, **some})
 
     return pieces
+
+
+def numbers_of(
+    path: str | Path, file: Any, dtype: Any, left: int, made: Callable[[Host], Host] = np.asarray
+) -> Next:
+    """Read the numbers of an array one after another, `left` in all, from where a file is."""
+
+    def read(count: int) -> Host:
+        nonlocal left
+        left -= count
+        with reading(path):
+            data = file.read(count * dtype.itemsize)
+            while not left and file.read(1 << 20):  # to the end, where what is packed has its checksum
+                pass
+        if len(data) < count * dtype.itemsize:
+            raise BadFile(f"{path} is cut short: it ends before its last number. Write or copy it again.")
+        return native(made(np.frombuffer(data, dtype)))
+
+    return read

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.arrays import Host
 from ..disk import BadFile, check_memory, content_kind, reading
 from ..npz import native
-from .reader import Fields, Next, Opened, Piece, Stored, cut
+from .reader import Fields, Next, Opened, Piece, Stored, cut, numbers_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,24 +122,11 @@ def read_volume(path: Path) -> tuple[Host, Host]:
 def _values(
     path: str, offset: int, dtype: Any, numbers: int, scaled: Callable[[Host], Host] = np.asarray
 ) -> Iterator[Next]:
-    """The numbers of an array from that byte of a file on, packed or not; NIfTI's are scaled as its header says."""
-    left = numbers
+    """Open the numbers of an array from that byte of a file on, packed or not; NIfTI's are scaled as it says."""
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
-
-        def read(count: int) -> Host:
-            nonlocal left
-            left -= count
-            with reading(path):
-                data = file.read(count * dtype.itemsize)
-                while not left and file.read(1 << 20):  # to the end, where gzip checks the checksum
-                    pass
-            if len(data) < count * dtype.itemsize:
-                raise BadFile(f"{path} is cut short: it ends before its last number. Copy it again.")
-            return native(scaled(np.frombuffer(data, dtype)))
-
         with reading(path):
             file.seek(offset)
-        yield read
+        yield numbers_of(path, file, dtype, numbers, scaled)
 
 
 @contextmanager
