@@ -78,12 +78,18 @@ class Layout:
         """
         image = read_image(path, dimensions=self.dimensions)
         image = image.astype(np.float32) if self.each else image
+        known = spacing or (
+            read_header(path, dimensions=self.dimensions).spacing if self.mm_per_pixel else ()
+        )
+        return self.laid_out(image, known)
+
+    def laid_out(self, image: NDArray[Any], spacing: Sequence[float] = ()) -> NDArray[Any]:
+        """An image (channel, *space) as it was read, in this layout; spacing: mm between its pixels."""
         if not self.mm_per_pixel:
-            return as_stored(image, _axes("size", self.size, image.ndim - 1))
-        known = spacing or read_header(path, dimensions=self.dimensions).spacing
-        if not known:
+            return as_stored(image, axes_of("size", self.size, image.ndim - 1))
+        if not spacing:
             raise ValueError(NO_SPACING)
-        return resampled(image, *self._grids(known, image.ndim - 1), anchored=self.anchored)
+        return resampled(image, *self._grids(spacing, image.ndim - 1), anchored=self.anchored)
 
     def crops(self, shape: Sequence[int], spacing: Sequence[float]) -> bool:
         """Whether an image (channel, *space) loses more than a pixel at its borders for lack of room."""
@@ -93,10 +99,11 @@ class Layout:
     def _grids(self, spacing: Sequence[float], axes: int) -> tuple[tuple[Any, ...], ...]:
         """Spacing before, mm_per_pixel and size, each with a number for every axis."""
         given = (("spacing", spacing), ("mm_per_pixel", self.mm_per_pixel), ("size", self.size))
-        return tuple(_axes(name, values, axes) for name, values in given)
+        return tuple(axes_of(name, values, axes) for name, values in given)
 
 
-def _axes(name: str, values: Sequence[Any], axes: int) -> tuple[Any, ...]:
+def axes_of(name: str, values: Sequence[Any], axes: int) -> tuple[Any, ...]:
+    """A number for each axis, from one for all or one each; nothing from nothing."""
     if len(values) not in (0, 1, axes):
         raise ValueError(
             f"{name} has {len(values)} numbers, the image {axes} axes; expected one, or one each"
@@ -107,8 +114,7 @@ def _axes(name: str, values: Sequence[Any], axes: int) -> tuple[Any, ...]:
 def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
     """An image (channel, *space) as uint8 if it was uint8, otherwise float32, squeezed to `size`.
 
-    2-D images are resized bilinearly with antialiasing. Volumes are averaged over cells if every axis shrinks, and
-    interpolated trilinearly otherwise.
+    Each axis is interpolated linearly, or averaged with a triangle as wide as the new pixels if these are larger.
 
     Arguments:
         image: (channel, *space).
@@ -123,13 +129,12 @@ def as_stored(image: NDArray[Any], size: Sequence[int] = ()) -> NDArray[Any]:
     # Contiguous and writable, as torch wants it: a NIfTI may be read as neither.
     if not shape or space == shape:
         return np.require(image, _kind(image), ["C", "W"])
+    if len(space) != 2:
+        return resampled(image, [1.0] * len(space), np.divide(space, shape).tolist(), shape)
     values = torch.from_numpy(np.require(image, np.float32, ["C", "W"]))[None]
-    if len(space) == 2:
-        values = torch.nn.functional.interpolate(values, shape, mode="bilinear", antialias=True)
-    elif all(before >= after for before, after in zip(space, shape)):
-        values = torch.nn.functional.interpolate(values, shape, mode="area")
-    else:
-        values = torch.nn.functional.interpolate(values, shape, mode="trilinear")
+    values = torch.nn.functional.interpolate(
+        values, shape, mode="bilinear", antialias=True
+    )  # the same, faster
     return _rounded(values[0].numpy(), image)
 
 

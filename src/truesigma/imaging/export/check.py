@@ -21,6 +21,7 @@ from ..data.units import Units
 from ..network.outputs import values
 from ..prediction.write import in_cards_unit, recalibrated
 from .module import Calibrated, Finish
+from .reading import Reading
 
 CLOSE = 1e-4  # of a value and its scale; onnxruntime and torch sum in another order
 RANDOM = "RandomUniformLike"
@@ -44,15 +45,20 @@ class _Replayed(TorchDispatchMode):
 
 
 def verify(
-    path: Path, model: Calibrated, given: Mapping[str, Tensor], drawn: Draws | None = None
+    path: Path,
+    model: Calibrated,
+    given: Mapping[str, Tensor],
+    drawn: Draws | None = None,
+    reading: Reading | None = None,
 ) -> tuple[float, float]:
     """Run the file in onnxruntime, and compare it with the network, the card and the units in torch.
 
     Args:
         path: the exported file.
         model: what was exported.
-        given: what the file takes, by the names of its inputs, of two cases or more.
+        given: stored images and what is beside them, by the names of inputs, of two cases or more.
         drawn: what the network gives for them; None if the file draws masks of its own, which torch then replays.
+        reading: how the file itself makes stored images of others, one after another; None if it takes stored ones.
 
     Returns:
         The largest difference, relative to |value| + scale, and that of the location in the target's unit.
@@ -67,24 +73,35 @@ def verify(
     for name in random:
         watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(watched.SerializeToString(), providers=["CPUExecutionProvider"])
-    arrays = {name: tensor.numpy() for name, tensor in given.items()}
-    found = dict(zip((o.name for o in session.get_outputs()), session.run(None, arrays)))
-    numbers = [found.pop(name) for name in random]
-    if drawn is None:
-        drawn = _replay(model, list(given.values()), numbers)
-        _check_numbers(numbers, session, arrays, random)
-    finish = model.finish
-    expected = _fields(as_predicted(drawn, finish.card, finish.units), finish)
-    far = _distance(found, expected)
-    _check_referral(found, drawn, finish)
-    # On its own and unrecorded, as it will be used, with another number of cases.
     plain = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    one = plain.run(None, {name: batch[:1] for name, batch in arrays.items()})
-    if [o.shape for o in one] != [found[name][:1].shape for name in found]:
-        raise Disagreement(
-            f"one case gives outputs of shapes {[o.shape for o in one]}; expected one row each."
+    finish, differences = model.finish, []
+    count = len(next(iter(given.values())))
+    parts = [slice(None)] if reading is None else [slice(k, k + 1) for k in range(count)]
+    for part in parts:
+        seen = {name: tensor[part] for name, tensor in given.items()}
+        taken = seen if reading is None else reading.instead(seen, part.start)
+        arrays = {name: tensor.numpy() for name, tensor in taken.items()}
+        found = dict(zip((o.name for o in session.get_outputs()), session.run(None, arrays)))
+        numbers = [found.pop(name) for name in random]
+        if drawn is None:
+            draws = _replay(model, list(seen.values()), numbers)
+            _check_numbers(numbers, session, arrays, random)
+        else:
+            draws = drawn[part]
+        expected = _fields(as_predicted(draws, finish.card, finish.units), finish)
+        differences.append(
+            (_distance(found, expected), float(abs(found["location"] - expected["location"]).max()))
         )
-    return far, float(abs(found["location"] - expected["location"]).max())
+        _check_referral(found, draws, finish)
+        # On its own and unrecorded, as it will be used, with another number of cases.
+        other = 1 if reading is None else 2
+        some = plain.run(None, {name: np.concatenate([batch[:1]] * other) for name, batch in arrays.items()})
+        if [o.shape for o in some] != [(other, *found[name].shape[1:]) for name in found]:
+            raise Disagreement(
+                f"{other} case(s) give outputs of shapes {[o.shape for o in some]}; expected a row for each."
+            )
+    relative, in_unit = zip(*differences)
+    return max(relative), max(in_unit)
 
 
 def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Draws:

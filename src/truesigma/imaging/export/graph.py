@@ -38,7 +38,12 @@ def content_hash(proto: Any) -> str:
 
 
 def onnx_graph(
-    model: nn.Module, example: Mapping[str, Tensor], masks: Sequence[Tensor] = (), *, outputs: Sequence[str]
+    model: nn.Module,
+    example: Mapping[str, Tensor],
+    masks: Sequence[Tensor] = (),
+    *,
+    outputs: Sequence[str],
+    space: Sequence[str] = (),
 ) -> Any:
     """The module as an onnx.ModelProto whose first axes, of the inputs and of all outputs, are the cases.
 
@@ -47,6 +52,7 @@ def onnx_graph(
         example: its inputs by name, of two cases or more; a length of 1 would be taken for a constant.
         masks: further inputs of the module, which become constants of the file, booleans as bits.
         outputs: the names of the outputs.
+        space: the names of the last axes of the first input whose lengths are free, too.
     """
     names = [f"mask_{number}" for number in range(len(masks))]
     with warnings.catch_warnings(), torch.no_grad():
@@ -58,7 +64,9 @@ def onnx_graph(
                 dynamo=True,
                 input_names=[*example, *names],
                 output_names=list(outputs),
-                dynamic_shapes=_shapes(len(example), len(masks)),
+                dynamic_shapes=_shapes(
+                    len(example), len(masks), next(iter(example.values())).ndim, len(space)
+                ),
                 custom_translation_table=dict(translations()),
                 verbose=False,
             )
@@ -84,14 +92,18 @@ def onnx_graph(
         part.ClearField("doc_string")
     for value in (*graph.input, *graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "case"
+    lengths = graph.input[0].type.tensor_type.shape.dim
+    for length, name in zip(lengths[len(lengths) - len(space) :], space):
+        length.dim_param = name
     return proto
 
 
-def _shapes(given: int, masks: int) -> Any:
-    """Which lengths are free: the cases of what is given; what follows the image is one tuple."""
+def _shapes(given: int, masks: int, axes: int, space: int) -> Any:
+    """Which lengths are free: the cases of what is given, and space; what follows the image may be one tuple."""
     free = {0: torch.export.Dim.DYNAMIC}
+    first = free | dict.fromkeys(range(axes - space, axes), torch.export.Dim.DYNAMIC)
     more: tuple[Any, ...] = (*[free] * (given - 1), *[{}] * masks)
-    return (free, more) if more else (free,)
+    return (first, *more) if space else (first, more) if more else (first,)
 
 
 def _set_constant(graph: Any, name: str, values: Host) -> None:

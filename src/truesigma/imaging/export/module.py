@@ -166,8 +166,9 @@ class Finish:
 
     def describe(self) -> dict[str, str]:
         """What each output is, for the metadata."""
+        several = self.units.names if len(self.units.names) > 1 else ()
         said = {
-            "location": "prediction",
+            "location": f"prediction of {', '.join(several)}" if several else "prediction",
             "aleatoric": "variance of the noise",
             "epistemic": "variance of the model",
             "scale": {"normal": "standard deviation", "laplace": "b of the Laplace law"}.get(

@@ -33,6 +33,7 @@ from ..sampling.draws import Masks, dropout_draws, ensemble_draws
 from .check import as_predicted, verify
 from .graph import content_hash, need_onnx, onnx_graph
 from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
+from .reading import STORED, Reading
 
 INPUT, BESIDE = "image", "inputs"
 ODD = 3  # times that sigmas may lie beyond those a card was fitted on
@@ -81,6 +82,7 @@ def to_onnx(
     beside: Tensor | None = None,
     about: Mapping[str, Any] | None = None,
     known: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> Exported:
     """Write a calibrated network as one ONNX file that needs neither torch nor this package.
 
@@ -107,6 +109,8 @@ def to_onnx(
         beside: the inputs of the example, (case, input), as in a table.
         about: what else the metadata should say, plain values by name.
         known: the names of the example's images, if they are real ones.
+        reading: how stored images, as the example's, are made of those in files, which the file then takes instead,
+            with `spacing`, float64 (case, axis), if the layout has a scale.
 
     Returns:
         What was written, with the largest difference from torch.
@@ -155,15 +159,19 @@ def to_onnx(
     model = Calibrated(inner, finish, prepare, given).eval()
 
     constants = inner.masks if isinstance(inner, DropoutPasses) else []
-    entering = {INPUT: images} | ({} if numbers is None else {BESIDE: numbers})
+    entering = {STORED if reading else INPUT: images} | ({} if numbers is None else {BESIDE: numbers})
     proto = onnx_graph(model, entering, constants, outputs=finish.names)
+    proto = proto if reading is None else reading.before(proto)
     shape: tuple[int | str, ...] = ("case", *(int(n) for n in images.shape[1:]))
+    shape = shape if reading is None else reading.shape
     kind = "dropout" if dropout else "ensemble" if len(members) > 1 else "single pass"
     described = {
         "input": {"name": INPUT, "dtype": "float32", "shape": shape},
+        **({} if reading is None else reading.describe()),
         **({"inputs": _describe(given)} if given else {}),
         "outputs": finish.describe(),
         "unit": units.text,
+        **({"names": units.names} if units.names else {}),
         "sampling": {"kind": kind, **(sampling if dropout else {"draws": passes})},
         "date": now(),
         "versions": {**versions(), "torch": torch.__version__},
@@ -182,7 +190,7 @@ def to_onnx(
         nonlocal difference, far
         part.write_bytes(proto.SerializeToString())
         random = dropout and sampling["masks"] == "independent"
-        difference, far = verify(part, model, entering, None if random else probe)
+        difference, far = verify(part, model, entering, None if random else probe, reading)
 
     write_atomically(target, write)
     return Exported(target, shape, tuple(finish.names), passes, difference, far, tuple(known), metadata)

@@ -5,20 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...core.plugins import accepted
 from ...evaluation.card import Card, check_network
 from ...files.disk import UNREADABLE
+from ...files.headers import read_header
+from ...files.images import read_image
 from ..data.inputs import Inputs, inputs_from
-from ..data.prepare import Normalise
-from ..data.rows import spacing_columns
+from ..data.prepare import Layout, Normalise
+from ..data.rows import per_axis, spacing_columns
 from ..data.source import Source, intake, prepare_of, recorded
 from ..prediction.runs import mark_of, open_runs, training_of
 from ..sampling.draws import Masks
 from .graph import need_onnx
 from .onnx import Exported, check_path, to_onnx
+from .reading import Reading
 
 
 def export_runs(
@@ -45,8 +49,9 @@ def export_runs(
         code: your own Python files that these runs may use, as in `load_run`.
 
     Returns:
-        What was written; its input is an image as the data set stores it, resampled if the data set is; normalisation
-        is part of the file. It was compared with torch on three validation images, if these still exist.
+        What was written; its input is an image as `read_image` gives it, with the mm between its pixels where images
+        are resampled to a scale; resizing and normalisation are part of the file. It was compared with torch on three
+        validation images, if these still exist.
     """
     need_onnx()
     check_path(out)
@@ -62,16 +67,16 @@ def export_runs(
     usual = run.draws if card is None else card.data.get("draws", run.draws)
     source, kept = recorded(run.about, code=code), run.about["record"]
     prepare, inputs = prepare_of(source, run.about), inputs_from(kept.get("inputs", ()))
-    known = known_images(source, run.about)
+    known = known_images(source, run.about) or _made_up(source, kept["image"], prepare, inputs)
     about = {
         "network": [training_of(one) for one in runs],
         "preprocessing": preprocessing(source, run.about),
-        "compared on": "noise" if known is None else list(known.names),
+        "compared on": list(known.names) or "noise",
     }
     return to_onnx(
         [one.net for one in runs] if single else run.net,
         out,
-        example=_noise(kept["image"], prepare) if known is None else known.images,
+        example=known.images,
         card=card,
         draws=None if single else usual if draws is None else draws,
         seed=seed,
@@ -81,19 +86,21 @@ def export_runs(
         units=run.units,
         prepare=prepare,
         inputs=inputs,
-        beside=_usual(inputs) if known is None else known.beside,
+        beside=known.beside,
         about=about,
-        known=() if known is None else known.names,
+        known=known.names,
+        reading=known.reading,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Images of a run's validation split, as its data set stores them, with their inputs as the table says them."""
+    """Images as a run's data set stores them, with their inputs as the table says them; without names of noise."""
 
     names: tuple[str, ...]
     images: Tensor
     beside: Tensor | None
+    reading: Reading | None
 
 
 def known_images(source: Source, about: Mapping[str, Any]) -> Known | None:
@@ -107,23 +114,62 @@ def known_images(source: Source, about: Mapping[str, Any]) -> Known | None:
         table = root / source.options.get("csv", "table.csv") if columns else None
         way = intake(source, about, files, table)
         images = torch.stack([way.stored(file) for file in files])
+        pixels = [
+            torch.from_numpy(read_image(one, dimensions=images.ndim - 2).astype(np.float32)) for one in files
+        ]
+        apart = [way.spacing.get(one, "") for one in files]
+        reading = _reading(source, about["record"]["image"], pixels, apart, files)
     except UNREADABLE:
         return None
     numbers = way.numbers(files)
-    return Known(tuple(names), images, None if numbers is None else torch.from_numpy(numbers))
+    return Known(tuple(names), images, None if numbers is None else torch.from_numpy(numbers), reading)
+
+
+def _made_up(source: Source, image: Mapping[str, Any], prepare: Any, inputs: Inputs) -> Known:
+    """Noise in the place of images that are gone."""
+    noise = _noise(image, prepare)
+    reading = _reading(source, image, list(noise), [""] * len(noise), ())
+    return Known((), noise if reading is None else reading.stored(), _usual(inputs), reading)
+
+
+def _reading(
+    source: Source,
+    image: Mapping[str, Any],
+    images: Sequence[Tensor],
+    spacing: Sequence[str],
+    files: Sequence[Path],
+) -> Reading | None:
+    """How a table's images are read, with some to try it on; None for those that are stored as they are.
+
+    spacing: mm between the pixels of each, where a column gives it. files: that say it otherwise.
+    """
+    options = source.options
+    if source.dataset != "table" or not options.get("size"):
+        return None
+    names = ("size", "mm_per_pixel", "dimensions", "normalise", "coordinates")
+    layout = Layout.of(**{name: options[name] for name in names if name in options})
+    given = options.get("spacing", "")
+    fixed = bool(layout.mm_per_pixel and given) and not spacing_columns(given)
+    apart: list[Sequence[float]] = [per_axis("spacing", given if fixed else one) for one in spacing]
+    if layout.mm_per_pixel and not all(apart):
+        apart = [read_header(one, dimensions=layout.dimensions).spacing for one in files]
+        apart = apart or [layout.mm_per_pixel] * len(images)
+    return Reading(layout, image["dtype"] == "uint8", images, apart if layout.mm_per_pixel else (), fixed)
 
 
 def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
     """What is done to an image before the file takes it, and what the file itself does."""
     kept = about["record"]
     read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
-    before = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}
-    if read.get("mm_per_pixel"):
-        before["scale"] = (
-            f"resample the image to {read['mm_per_pixel']} mm per pixel, pad or crop it around its centre to "
-            f"{' x '.join(map(str, kept['image']['shape'][1:]))} pixels; this file does not: it takes the result"
-        )
-    return {"before": before, "inside": kept["prepare"] or "the data set's own"}
+    how = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}
+    resized = "size" in read
+    return {
+        "before": {} if resized else how,
+        "inside": {
+            "resized": how if resized else False,
+            "normalised": kept["prepare"] or "the data set's own",
+        },
+    }
 
 
 def _usual(inputs: Inputs) -> Tensor | None:
