@@ -31,12 +31,10 @@ page = ts.report(calibration, test, "report.html")
 print(page.headline, ts.read_prediction("new.csv").interval(0.9).lower, ts.read_draws("draws.npz"), card)
 """
 WRONG = [
-    "ts.recalibrate.sigmaa",
-    "ts.metrics.crpss",
-    "ts.recalibrate.sigma.fit(ts.read('a.csv'), solvr='closed')",
-    "ts.Prediction([0.0], [1.0])",
+    "ts.recalibrate.sigmaa", "ts.metrics.crpss",
+    "ts.recalibrate.sigma.fit(ts.read('a.csv'), solvr='closed')", "ts.Prediction([0.0], [1.0])",
     "ts.read('a.csv').interval",
-]
+]  # fmt: skip
 
 
 @pytest.fixture

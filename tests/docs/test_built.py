@@ -45,14 +45,4 @@ def test_every_file_it_names_exists(page):
 
 def test_every_package_is_walked_through_or_linked():
     walked = {name.split("/")[0] for name in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXT)}
-    assert walked >= {
-        "cli",
-        "files",
-        "core",
-        "metrics",
-        "recalibrate",
-        "evaluation",
-        "engine",
-        "imaging",
-        "page",
-    }
+    assert walked >= {path.parent.name for path in SOURCE.glob("*/__init__.py")} - {"diagrams", "project"}

@@ -9,12 +9,9 @@ import pytest
 import truesigma
 
 SKIPPED = (
-    "truesigma.imaging",
-    "truesigma.imaging.export.onnx",
-    "truesigma.cli",
-    "truesigma.engine",
+    "truesigma.imaging", "truesigma.imaging.export.onnx", "truesigma.cli", "truesigma.engine",
     "truesigma.__main__",
-)
+)  # fmt: skip
 
 
 def modules() -> list[str]:

@@ -11,18 +11,9 @@ from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.verdicts import Reply, headline, knowing, whole
 
 FIELDS = [
-    "recalibration",
-    "question",
-    "output",
-    "group",
-    "name",
-    "estimate",
-    "low",
-    "high",
-    "verdict",
-    "words",
+    "recalibration", "question", "output", "group", "name", "estimate", "low", "high", "verdict", "words",
     "level",
-]
+]  # fmt: skip
 
 
 def world(seed=0, cases=2000, outputs=0, errors="normal", unit="mm", **more):

@@ -31,13 +31,9 @@ from .readers import READERS, Reader  # noqa: E402
 
 SECONDS, GIGABYTE = 10, 1 << 30
 WARM = (
-    "pyarrow.parquet",
-    "pyarrow.csv",
-    "nibabel",
-    "pydicom",
-    "PIL.Image",
+    "pyarrow.parquet", "pyarrow.csv", "nibabel", "pydicom", "PIL.Image",
     "truesigma.imaging.prediction.runs",
-)
+)  # fmt: skip
 PLACE = "at.txt"  # in the folder: the number of the file that is being read
 
 

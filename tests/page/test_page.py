@@ -76,19 +76,9 @@ def test_everything_the_reader_is_promised_is_there(made):
     ids = {a["id"] for _, a in page.elements if "id" in a}
     assert {a[1:] for a in anchors} <= ids  # every link leads to something in the page
     for section in (
-        "summary",
-        "agreement",
-        "calibration",
-        "intervals",
-        "content",
-        "pit",
-        "breakdown",
-        "rejection",
-        "scatter",
-        "shares",
-        "shift",
-        "worst",
-    ):
+        "summary", "agreement", "calibration", "intervals", "content", "pit", "breakdown", "rejection",
+        "scatter", "shares", "shift", "worst",
+    ):  # fmt: skip
         assert section in ids
     for metric in plugins.usual("metrics"):
         assert f"#definition-{metric}" in anchors
@@ -121,16 +111,9 @@ def test_nothing_is_asked_of_anybody(made):
                 assert value.startswith(("#", "data:image/"))
     code = "".join(re.findall(r"<script>(.*?)</script>", made.page, re.DOTALL))
     for word in (
-        "fetch(",
-        "XMLHttpRequest",
-        "WebSocket",
-        "import(",
-        "innerHTML",
-        "outerHTML",
-        "insertAdjacent",
-        "document.write",
-        "eval(",
-    ):
+        "fetch(", "XMLHttpRequest", "WebSocket", "import(", "innerHTML", "outerHTML", "insertAdjacent",
+        "document.write", "eval(",
+    ):  # fmt: skip
         assert word not in code
     assert "url(" not in re.search(r"<style>(.*?)</style>", made.page, re.DOTALL)[1]
     assert len(made.page.encode()) < 500_000

@@ -91,18 +91,9 @@ def images(tmp_path):
 
 def test_images_are_found_by_id(images):
     names = [
-        "t1",
-        "t2.jpg",
-        "below/t2",
-        "t3",
-        "t4",
-        "t5",
-        "../secret",
-        "../secret.png",
-        "/etc/passwd",
-        HOSTILE,
+        "t1", "t2.jpg", "below/t2", "t3", "t4", "t5", "../secret", "../secret.png", "/etc/passwd", HOSTILE,
         "",
-    ]
+    ]  # fmt: skip
     found = find_images(images, names)
     assert set(found) == {"t1", "t2.jpg", "below/t2", "t3", "t4"}
     assert found["t1"] == images / "t1.png"

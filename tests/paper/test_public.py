@@ -8,12 +8,8 @@ from made_up_paper import PAPER
 
 API = PAPER.parent / "docs" / "api"
 PACKAGES = (
-    "truesigma",
-    "truesigma.core",
-    "truesigma.diagrams",
-    "truesigma.imaging",
-    "truesigma.imaging.datasets",
-)
+    "truesigma", "truesigma.core", "truesigma.diagrams", "truesigma.imaging", "truesigma.imaging.datasets",
+)  # fmt: skip
 PLUGINS = ("truesigma.metrics", "truesigma.recalibrate", "truesigma.diagrams", "truesigma.imaging.datasets")
 
 

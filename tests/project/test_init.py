@@ -310,16 +310,8 @@ def test_units_with_commas_between(tmp_path, place, run):
     ]
     write_table(place / "t.csv", rows)
     words = [
-        "init",
-        "--images",
-        "more/scans",
-        "--table",
-        "t.csv",
-        "--target",
-        "length,age",
-        "--device",
-        "cpu",
-    ]
+        "init", "--images", "more/scans", "--table", "t.csv", "--target", "length,age", "--device", "cpu",
+    ]  # fmt: skip
     assert run(*words, "--unit", "mm,years")[0] == 0
     options = read_project(place / "recipe.toml").options
     assert options["unit"] == "mm,years"

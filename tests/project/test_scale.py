@@ -331,15 +331,9 @@ def test_from_init_to_new_images_with_scale_and_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = [*asked(), "--unit", "months", "--set", "train.epochs=2"]
     scale = [
-        "--set",
-        "data.mm_per_pixel=1",
-        "--set",
-        "data.size=32",
-        "--set",
-        "data.spacing=mm",
-        "--set",
+        "--set", "data.mm_per_pixel=1", "--set", "data.size=32", "--set", "data.spacing=mm", "--set",
         "data.inputs=site",
-    ]
+    ]  # fmt: skip
     assert call("--quiet", "init", *words, *scale, "--device", "cpu") == 0
     tiny(tmp_path / "recipe.toml")
     assert call("--quiet", "run", "recipe.toml", "--device", "cpu") == 0

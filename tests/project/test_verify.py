@@ -21,17 +21,12 @@ def test_a_finished_project_follows(finished, run):
     assert [check.line() for check in found if check.holds is False] == []
     said = [check.what for check in found if check.holds]
     for words in (
-        "test.npz is what sample test wrote",
-        "runs/0: best.safetensors is whole, and fits the network",
-        "runs/0: history.csv is what was trained",
-        "each case is in the split that cases.csv says",
-        "no group is in two splits",
-        "the cases were drawn from these networks",
-        "card.json follows from its cases",
-        "scores.json follows from the cases",
-        "predictions.csv follows from the card",
-        "report.html was made from test.npz, 10 cases",
-    ):
+        "test.npz is what sample test wrote", "runs/0: best.safetensors is whole, and fits the network",
+        "runs/0: history.csv is what was trained", "each case is in the split that cases.csv says",
+        "no group is in two splits", "the cases were drawn from these networks",
+        "card.json follows from its cases", "scores.json follows from the cases",
+        "predictions.csv follows from the card", "report.html was made from test.npz, 10 cases",
+    ):  # fmt: skip
         assert words in said, said
     code, out, _ = run("verify", "output", "--json", "verified.json")
     assert code == 0
@@ -245,17 +240,9 @@ def test_a_run_of_folds_follows(tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "labels.csv", make_images(tmp_path, 24))
     words = (
-        "--images",
-        "scans",
-        "--table",
-        "labels.csv",
-        "--target",
-        "age",
-        "--set",
-        "train.folds=2",
-        "--set",
+        "--images", "scans", "--table", "labels.csv", "--target", "age", "--set", "train.folds=2", "--set",
         "train.epochs=1",
-    )
+    )  # fmt: skip
     assert run("init", *words, "--device", "cpu")[0] == 0
     tiny(tmp_path / "recipe.toml")
     changed(tmp_path / "recipe.toml", {'compare = ["none", "aux"]': 'compare = ["none"]'})

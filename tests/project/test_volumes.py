@@ -65,17 +65,9 @@ def test_from_medical_files_to_a_report(tmp_path, monkeypatch, run, make, dimens
     rows, image = make(tmp_path / "data")
     write_table(tmp_path / "labels.csv", rows)
     words = [
-        "--images",
-        "data",
-        "--table",
-        "labels.csv",
-        "--target",
-        "volume",
-        "--unit",
-        "ml",
-        "--set",
+        "--images", "data", "--table", "labels.csv", "--target", "volume", "--unit", "ml", "--set",
         "train.epochs=1",
-    ]
+    ]  # fmt: skip
     code, _, err = run("init", *words, "--device", "cpu", "--json", "seen.json")
     assert code == 0, err
     seen = json.loads((tmp_path / "seen.json").read_text())

@@ -14,14 +14,8 @@ from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[2] / "src" / "truesigma"
 BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-SILENT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+SILENT = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
+OTHERS = ("toml", "js", "css", "html")
 
 
 class Size(NamedTuple):
@@ -35,41 +29,36 @@ class Size(NamedTuple):
 
     def add(self, other: "Size") -> "Size":
         """Add the sizes of other files; the longest function is the longer one."""
-        sums = [one + two for one, two in zip(self[:4], other[:4])]
-        return Size(*sums, max(self.longest, other.longest))
+        return Size(*(one + two for one, two in zip(self[:4], other)), max(self.longest, other.longest))
 
 
 def measure(text: str) -> Size:
     """Measure the text of one file."""
-    docstrings: set[int] = set()
+    silent: set[int] = set()
     functions: list[range] = []
-    nodes = 0
-    for node in ast.walk(ast.parse(text)):
-        nodes += 1
-        if isinstance(node, BODIES) and ast.get_docstring(node, clean=False) is not None:
-            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-            nodes -= 2
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            signature = ast.dump(node.args)
-            is_command = "typer" in signature or "Option" in signature
-            start = node.body[0].lineno if is_command else node.lineno
-            functions.append(range(start, (node.end_lineno or 0) + 1))
+    nodes = list(ast.walk(ast.parse(text)))
+    said = [one.body[0] for one in nodes if isinstance(one, BODIES) and ast.get_docstring(one) is not None]
+    for one in said:
+        silent.update(range(one.lineno, (one.end_lineno or 0) + 1))
+    for one in nodes:
+        if isinstance(one, BODIES[2:]):
+            is_command = any(word in ast.dump(one.args) for word in ("typer", "Option"))
+            start = one.body[0].lineno if is_command else one.lineno
+            functions.append(range(start, (one.end_lineno or 0) + 1))
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in SILENT:
+        if tokenize.tok_name[token.type] not in SILENT:
             code.update(range(token.start[0], token.end[0] + 1))
     lines = text.splitlines()
-    code = {number for number in code - docstrings if lines[number - 1].strip()}
+    code = {number for number in code - silent if lines[number - 1].strip()}
     longest = max((len(code.intersection(one)) for one in functions), default=0)
-    return Size(1, len(code), nodes, len(functions), longest)
+    return Size(1, len(code), len(nodes) - 2 * len(said), len(functions), longest)
 
 
 def by_file(folder: Path = SOURCE) -> dict[str, Size]:
     """Measure every Python file below a folder."""
-    return {
-        path.relative_to(folder).as_posix(): measure(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.rglob("*.py"))
-    }
+    paths = sorted(folder.rglob("*.py"))
+    return {path.relative_to(folder).as_posix(): measure(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def main(words: list[str]) -> None:
@@ -83,15 +72,15 @@ def main(words: list[str]) -> None:
             print(f"{size.lines:6} {name}")
         for package in (name.split("/")[0] if "/" in name else ".", "all"):
             packages[package] = packages.get(package, Size()).add(size)
-    print(f"{'package':16}{'files':>7}{'lines':>8}{'nodes':>9}{'functions':>11}{'longest':>9}")
+    row = "{:16}{:>7}{:>8}{:>9}{:>11}{:>9}".format
+    print(row("package", *Size._fields))
     for package in sorted(packages, key=lambda name: (name == "all", name)):
-        files, lines, nodes, functions, longest = packages[package]
-        print(f"{package:16}{files:7}{lines:8}{nodes:9}{functions:11}{longest:9}")
-    others = {
-        kind: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.rglob(f"*.{kind}"))
-        for kind in ("toml", "js", "css", "html")
+        print(row(package, *packages[package]))
+    texts = {
+        kind: [path.read_text(encoding="utf-8") for path in folder.rglob(f"*.{kind}")] for kind in OTHERS
     }
-    print("other lines:", ", ".join(f"{kind} {lines}" for kind, lines in others.items() if lines) or "none")
+    counts = {kind: sum(len(text.splitlines()) for text in some) for kind, some in texts.items()}
+    print("other lines:", ", ".join(f"{kind} {lines}" for kind, lines in counts.items() if lines) or "none")
 
 
 if __name__ == "__main__":

@@ -86,11 +86,6 @@ def call(*words):
 def marks(folder):
     """Bytes of every result that does not hold a time."""
     names = [
-        "valid.npz",
-        "test.npz",
-        "predictions.csv",
-        "scores.csv",
-        "report.html",
-        "runs/0/best.safetensors",
-    ]
+        "valid.npz", "test.npz", "predictions.csv", "scores.csv", "report.html", "runs/0/best.safetensors",
+    ]  # fmt: skip
     return {name: (folder / name).read_bytes() for name in names}

@@ -16,15 +16,8 @@ def test_the_command_takes_lists_globs_and_repeats(tmp_path, monkeypatch, capsys
     for k, cases in enumerate(sets):
         write_parts(cases, tmp_path, f"s{k}_", 3)
     listed = [
-        "--calibration",
-        "s0_0.npz",
-        "s0_1.npz",
-        "s0_2.npz",
-        "--test",
-        "s1_0.npz",
-        "s1_1.npz",
-        "s1_2.npz",
-    ]
+        "--calibration", "s0_0.npz", "s0_1.npz", "s0_2.npz", "--test", "s1_0.npz", "s1_1.npz", "s1_2.npz",
+    ]  # fmt: skip
     assert (
         command("evaluate", *listed, "--test", "s2_*.npz", "--recalibrate", "none,sigma", "--json", "r.json")
         == 0
@@ -115,15 +108,9 @@ def test_columns_with_a_role_are_said_of_files_in_pieces(tmp_path, run):
         lines = [f"{k % 7},{k % 5},1,p{name}{k // 2},{'xy'[k % 2]},{1 + k % 2}" for k in range(40)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["target,location,scale,pid,site,weight", *lines]))
     roles = [
-        "--column",
-        "patient=pid",
-        "--column",
-        "group=site",
-        "--metrics",
-        "rmse",
-        "--recalibrate",
+        "--column", "patient=pid", "--column", "group=site", "--metrics", "rmse", "--recalibrate",
         "none,sigma",
-    ]
+    ]  # fmt: skip
     files = ["--calibration", tmp_path / "a.csv", tmp_path / "b.csv", "--test", tmp_path / "c.csv"]
     code, _, err = run("evaluate", *files, *roles)
     assert code == 0, err

@@ -69,12 +69,9 @@ class TestBroken:
             predict_images(run.net, files, way, draws=2, batch=3)
         text = str(problem.value)
         for words in (
-            "cut.png",
-            "small.png (has shape (1, 16, 16)",
-            "gone.png (no such file)",
-            "colour.png",
+            "cut.png", "small.png (has shape (1, 16, 16)", "gone.png (no such file)", "colour.png",
             "float.npy (has more than 8 bits per pixel (16, or floating point numbers), the training images 8 bits",
-        ):
+        ):  # fmt: skip
             assert words in text
         assert "--skip-broken" in text
 
