@@ -1,8 +1,6 @@
 """Bad usage and warnings on the command line: exit codes, one paragraph on stderr, nothing left behind."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,19 +115,6 @@ def test_a_factor_far_from_one_is_doubted(folder, run):
     assert code == 0
     assert err.startswith("warning: a factor of ")
     assert "far from 1" not in "".join(run(*TYPICAL, *QUICK)[1:])
-
-
-def test_cards_and_comparisons_count_the_cases_that_count(folder, run):
-    lines = Path("cal.csv").read_text().splitlines()
-    first = lines[1].split(",")
-    first[lines[0].split(",").index("target")] = ""
-    Path("gap.csv").write_text("\n".join([lines[0], ",".join(first), *lines[2:]]) + "\n")
-    masked = ["--calibration", "gap.csv", "--missing", "empty"]
-    code, out, _ = run("calibrate", *masked, "-o", "card.json")
-    assert (code, out.startswith("sigma fitted on 299 cases")) == (0, True)
-    assert json.loads(Path("card.json").read_text())["data"]["cases"] == 299
-    code, out, err = run("compare", *masked, "--recalibrate", "none,sigma", "--json", "-")
-    assert (code, json.loads(out)["data"]["cases"], json.loads(out)["plan"]["cases"]) == (0, 299, 299), err
 
 
 def test_a_unit_in_one_file_alone_is_said(folder, run):

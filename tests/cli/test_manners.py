@@ -82,15 +82,6 @@ def test_completion_offers_commands_options_and_names(monkeypatch, capsys):
     assert "backbones" in complete(monkeypatch, capsys, "truesigma", "list", "b")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "pwsh"])
-def test_a_script_for_each_shell(shell, monkeypatch, capsys):
-    monkeypatch.setenv("_TRUESIGMA_COMPLETE", f"source_{shell}")
-    with pytest.raises(SystemExit) as stopped:
-        main([])
-    assert not stopped.value.code
-    assert "_TRUESIGMA_COMPLETE" in capsys.readouterr().out
-
-
 def test_bash_takes_the_script(tmp_path):
     bash = shutil.which("bash")
     if bash is None:

@@ -10,7 +10,6 @@ from truesigma.evaluation.card import calibrate, read_card
 from truesigma.evaluation.fit import fit
 from truesigma.evaluation.recipe import load_recipe
 from truesigma.evaluation.sets import weighted_like
-from truesigma.files.store import write
 
 
 def site(cases, moved, seed):
@@ -53,44 +52,6 @@ def test_given_features_weigh_too_and_conformal_says_what_it_lacks():
     assert np.average(old.prediction.location, weights=weighted.weight) == pytest.approx(0.7, abs=0.15)
     with pytest.raises(ValueError, match="conformal was given a weight"):
         calibrate(weighted, "conformal")
-
-
-def test_on_the_command_line(tmp_path, run):
-    old, new, later = site(600, 0.0, 0), site(400, 0.7, 1), site(2000, 0.7, 2)
-    for name, value in {"old": old, "new": new.prediction, "later": later}.items():
-        write(value, tmp_path / f"{name}.csv")
-    files = {name: tmp_path / f"{name}.csv" for name in ("old", "new", "later")}
-    card = tmp_path / "card.json"
-    given = ("calibrate", "--calibration", files["old"], "--like", files["new"], "-o", card)
-    code, _, err = run(*given, "--recalibrate", "conformal")
-    assert code == 0
-    assert "weighted to be like the 400 new cases: 600 cases say as much as" in err
-    assert "not to be checked without labels" in err
-    loaded = read_card(card)
-    assert loaded.data["like"]["effective"] == loaded.recalibration.shift.effective
-    assert loaded.data["like"]["effective"] < 500
-    plain = ts.recalibrate.conformal.fit(old.prediction, old.target)
-    held = [ts.metrics.coverage.score(one(later.prediction), later.target) for one in (plain, loaded)]
-    assert held[0] < 0.87 < 0.885 < held[1]
-    assert run("apply", card, files["later"], "-o", tmp_path / "out.csv")[0] == 0
-    code, _, err = run(
-        "evaluate", "--calibration", files["old"], "--test", files["later"], "--like", files["later"],
-        "--recalibrate", "none,sigma,conformal", "--json", tmp_path / "scores.json",
-    )  # fmt: skip
-    assert (code, "test set" in err) == (0, False)  # whose cases are the new site's
-    about = json.loads((tmp_path / "scores.json").read_text())["data"]["like"]
-    assert (about["cases"], sorted(about["calibration"])) == (2000, ["auroc", "beyond", "effective"])
-    page = tmp_path / "page.html"
-    code, _, err = run(
-        "report", "--calibration", files["old"], "--test", files["old"], "--like", files["new"], "-o", page
-    )
-    assert (code, "test: weighted" in err) == (0, True)
-    assert "All numbers are weighted to be like the 400 new cases" in page.read_text()
-    code, _, err = run(*given, "--refer", "tolerance=3,risk=0.1")
-    assert (code, "leave one of the two out" in err) == (2, True)
-    write(site(400, 6.0, 3).prediction, files["new"])
-    code, _, err = run(*given)
-    assert (code, "expected 30 at least" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("here", "there"), [(20, 100), (100, 20)])

@@ -55,27 +55,6 @@ def test_predictions_are_made_from_the_draws_where_they_are_kept():
     assert load_recipe("code").prediction(alone) is alone.prediction
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_recipe_code_clamps_the_sigma_of_a_case(masked):
-    """sqrt(mean_j A + mean_j E) is 1 at most; the aleatoric part alone, 1 at most already, stays."""
-    rng = np.random.default_rng(1)
-    mean, variance = rng.uniform(-1, 2, size=(4, 60, 3)), np.exp(rng.normal(0, 0.7, size=(4, 60, 1)))
-    mask = rng.random((60, 3)) < 0.7 if masked else np.ones((60, 3), bool)
-    draws = Draws(mean, variance, mask=mask if masked else None)
-    target = rng.uniform(size=(60, 3))
-    code = load_recipe("code").prediction(Cases(decompose(draws), target, draws=draws))
-    clamped = 0
-    for i in np.flatnonzero(mask.any(axis=1)):
-        a = np.exp(np.log(np.minimum(variance[:, i, 0], 1)).mean())
-        e = np.clip(mean[:, i], 0, 1).var(axis=0, ddof=1)[mask[i]].mean()
-        clamped += a + e > 1
-        sigma = min(np.sqrt(a + e), 1)
-        assert np.sqrt(code.total[i][mask[i]].mean()) == pytest.approx(sigma, rel=1e-12)
-        np.testing.assert_allclose(code.aleatoric[i], a, rtol=1e-12)
-    assert 5 < clamped < 55
-    np.testing.assert_array_equal(code.spread, decompose(Draws(np.clip(mean, 0, 1), variance)).spread)
-
-
 def test_a_recipe_of_ones_own(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('[uce]\nbins = 10\n\n[elements]\noutputs = "mean"\n')

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import HOSTILE, make
+from report_samples import HOSTILE
 
 from truesigma.core.checks import per_cent
 from truesigma.evaluation.bootstrap import Estimate
 from truesigma.files.disk import BadFile
-from truesigma.page import report
 from truesigma.page.blocks import cell, table
 from truesigma.page.markup import element, json_text
 from truesigma.page.numbers import estimate_parts, number, percent
@@ -111,11 +110,3 @@ def test_thumbnails(images):
         shown = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
         assert shown.size == size
     assert picture(images / "t4.png") is None
-
-
-def test_worst_cases_with_thumbnails(images):
-    test = make(cases=6)
-    page = report(make(seed=1), test, images=images, replicates=20).page
-    assert page.count('class="thumbnail" src="data:image/jpeg') == 6  # t1, t2 and t3, in both lists
-    assert page.count('class="thumbnail none"') == 6
-    assert "3 of these 6 cases have no readable image" in page

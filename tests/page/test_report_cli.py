@@ -64,17 +64,6 @@ def test_cases_without_an_id_go_by_their_row_in_the_file(folder, run):
     assert "1250.7" in first  # 1250 and 1240 would not tell by how much
 
 
-def test_the_page_is_report_html_unless_told(folder, run):
-    assert run("--quiet", "report", *SETS, "--recalibrate", "none", "--replicates", 20) == (0, "", "")
-    assert (
-        "After"
-        not in Path("report.html")
-        .read_text(encoding="utf-8")
-        .split('class="hero"')[0]
-        .split('class="headline"')[1]
-    )
-
-
 def test_what_is_off_is_said(folder, run):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for arguments, words in (
@@ -120,14 +109,6 @@ def test_maps_are_sent_to_the_commands_that_take_them(folder, run):
             assert "evaluate, calibrate and apply" in err
 
 
-def test_a_table_without_the_columns_gets_a_friendly_answer(folder, run):
-    Path("mine.csv").write_text("y,pred,std\n1,1.1,0.2\n2,1.9,0.1\n")
-    code, _, err = run("report", "--calibration", "mine.csv", "--test", "test.csv")
-    assert code == 2
-    for word in ("mine.csv", "location", "scale", "aleatoric", "epistemic", "target", "target_0"):
-        assert word in err
-
-
 FIT = SETS[:2]
 FIGURES = {
     "calibration:log=true,spacing=mass": ["test.csv", "again.parquet", *FIT],
@@ -149,14 +130,3 @@ def test_figures(folder, run, name):
     assert "written to fig.png" in out
     assert Path("fig.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads(Path("table.json").read_text())["table"]
-
-
-def test_missing_targets_are_counted(folder, run):
-    head, first, *rest = Path("test.csv").read_text().splitlines()
-    cells = dict(zip(head.split(","), first.split(","))) | {"target": ""}
-    Path("gap.csv").write_text("\n".join([head, ",".join(cells.values()), *rest]))
-    sets = ["--calibration", "cal.csv", "--test", "gap.csv"]
-    assert run("report", *sets)[0] == 2
-    code, _, err = run("report", *sets, "--missing", "empty", "--replicates", "20")
-    assert code == 0
-    assert f"{len(rest)} of {len(rest) + 1} cases in gap.csv have a target that counts" in err

@@ -72,6 +72,10 @@ def test_a_recipe_reads_back_as_it_was_proposed(place):
 def test_paths_are_found_in_many_ways(tmp_path, delimiter):
     rows = make_images(tmp_path, 12)
 
+    def copy(row, *to):
+        tmp_path.joinpath(*to[:-1]).mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / "scans" / f"{row['id']}.png", tmp_path.joinpath(*to))
+
     def image(rows, images="scans", **more):
         path = write_table(tmp_path / "t.csv", rows, delimiter)
         found = survey(tmp_path / images, path, **more)
@@ -83,31 +87,21 @@ def test_paths_are_found_in_many_ways(tmp_path, delimiter):
     assert image([{"file": f"{row['id']}.png", **row} for row in rows]) == ("file", "scans")
     assert image(rows, image="{id}.png") == ("{id}.png", "scans")
     for row in rows:
-        (tmp_path / "all" / row["patient"]).mkdir(parents=True, exist_ok=True)
-        shutil.copy(
-            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "all" / row["patient"] / f"{row['id']}.png"
-        )
+        copy(row, "all", row["patient"], f"{row['id']}.png")
     assert image(rows, "all") == ("{patient}/{id}.png", "all")
     for row in rows:  # as in BIDS: the folder says whose it is, the file what it is
-        (tmp_path / "bids" / row["id"] / "anat").mkdir(parents=True)
-        shutil.copy(
-            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "bids" / row["id"] / "anat" / "t1.png"
-        )
+        copy(row, "bids", row["id"], "anat", "t1.png")
     assert image(rows, "bids") == ("{id}/anat/t1.png", "bids")
     (tmp_path / "bids" / rows[0]["id"] / "anat" / "t1.png").unlink()  # of the first row it is missing
     assert image(rows, "bids") == ("{id}/anat/t1.png", "bids")
     for row in rows:
-        shutil.copy(
-            tmp_path / "scans" / f"{row['id']}.png", tmp_path / "bids" / row["id"] / "anat" / "t2.png"
-        )
+        copy(row, "bids", row["id"], "anat", "t2.png")
     (tmp_path / "bids" / rows[0]["id"] / "anat" / "t2.png").unlink()
     with pytest.raises(ValueError, match=r"one of several images: .*t1.png, .*t2.png; choose with"):
         image(rows, "bids")
     for k, row in enumerate(rows):  # two columns in one name, as of slides and regions
         row |= {"slide": f"{100 + k // 3}", "region": str(k % 3)}
-        (tmp_path / "regions").mkdir(exist_ok=True)
-        name = f"{row['slide']}_{row['region']}.png"
-        shutil.copy(tmp_path / "scans" / f"{row['id']}.png", tmp_path / "regions" / name)
+        copy(row, "regions", f"{row['slide']}_{row['region']}.png")
     assert image(rows, "regions") == ("{slide}_{region}.png", "regions")
     assert image(rows, "bids", image="{id}/anat/t2.png") == ("{id}/anat/t2.png", "bids")
 

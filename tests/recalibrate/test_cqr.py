@@ -9,10 +9,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.core.by_case import Stated
-from truesigma.core.outputs import output_of
 from truesigma.evaluation.card import read_card
 from truesigma.files.disk import BadFile
-from truesigma.recalibrate import cqr, sigma_by_output
+from truesigma.recalibrate import cqr
 
 
 def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
@@ -159,16 +158,6 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
     assert run("report", *given, "--recalibrate", "sigma")[0] == 0
     code, _, err = run("report", *given, "--recalibrate", "cqr", "--level", "0.8")
     assert (code, "bounds are known at the level 0.5, 0.9 only; 0.8 is not one of them" in err) == (2, True)
-
-
-def test_recalibrations_by_output_take_bounds_of_several_outputs():
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=(80, 2))
-    bounds = Stated((0.9,), -1 - rng.random((1, 80, 2)), 1 + rng.random((1, 80, 2)))
-    prediction = ts.Prediction(0 * y, aleatoric=0 * y + 1, bounds=bounds)
-    assert output_of(prediction, 1).interval(0.9).upper == pytest.approx(bounds.high[0, :, 1], abs=1e-15)
-    plain = ts.Prediction(0 * y, aleatoric=0 * y + 1)
-    assert sigma_by_output.fit(prediction, y) == sigma_by_output.fit(plain, y)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from truesigma import (
     metrics,
     write,
 )
-from truesigma.recalibrate import conformal, region
+from truesigma.recalibrate import region
 
 MIX = np.array([[1.0, 0.8, 0.3], [0.0, 0.6, 0.2], [0.0, 0.0, 2.0]])
 
@@ -139,22 +139,6 @@ def test_evaluate_scores_regions_beside_boxes_of_intervals():
     fitted = found.recalibrations["region"]
     assert value["region", "volume", 0.9] == pytest.approx(fitted.volume(prediction[1000:]).mean())
     assert {"joint_coverage", "volume"}.isdisjoint({r["metric"] for r in evaluate(cases, cases).rows})
-
-
-def test_metrics_without_a_region_are_those_of_the_intervals():
-    prediction, y = made(5, 200)
-    lower, upper = prediction.interval(0.8)
-    inside = ((lower <= y) & (y <= upper)).all(axis=1)
-    assert metrics.joint_coverage.score(prediction, y, level=0.8) == pytest.approx(inside.mean())
-    assert metrics.volume.score(prediction, y, level=0.8) == pytest.approx(
-        (upper - lower).prod(axis=1).mean()
-    )
-    weight = np.arange(200.0)
-    found = metrics.joint_coverage.score(prediction, y, weight=weight, level=0.8)
-    assert found == pytest.approx(weight @ inside / weight.sum())
-    below = conformal.fit(prediction, y, tails="lower")(prediction)
-    with pytest.raises(Undefined, match="has no end"):
-        metrics.volume.score(below, y)
 
 
 def test_masked_outputs():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import draw
 
-from truesigma import Cases, Laplace, Normal, Prediction, Student, evaluate, load_recalibration, write
+from truesigma import Cases, Laplace, Prediction, Student, evaluate, load_recalibration, write
 from truesigma.recalibrate import sigma, sigma_by_group
 
 
@@ -89,37 +89,6 @@ def test_what_is_applied_is_the_factor_and_its_law():
         reach = Student(some.sum() - 1.0).quantile(0.95)
         np.testing.assert_allclose(new.interval(0.9).upper[some], reach * new.scale[some])
     np.testing.assert_array_equal(new.location, prediction.location)
-
-
-@pytest.mark.parametrize("tails", [None, 5])
-@pytest.mark.parametrize(("off", "closed"), [(1.5, 0.75), (2.0, 0.85), (1 / 1.5, 0.75)])
-def test_twenty_cases_close_most_of_the_gap(off, closed, tails):
-    """Of the coverage of 90 % intervals in a group whose errors are off, over 200 draws of its labels."""
-    common, shrunk = coverages(off, tails)
-    assert 1 - abs(0.9 - shrunk) / abs(0.9 - common) > closed
-
-
-def test_twenty_cases_do_little_harm_where_nothing_is_off():
-    common, shrunk = coverages(1.0)
-    assert abs(shrunk - common) < 0.02
-
-
-def coverages(off, tails=None, draws=200):
-    """What the common factor, and the group's, cover among new cases of the group; exact for Normal errors."""
-    import scipy.stats
-
-    law = scipy.stats.norm() if tails is None else scipy.stats.t(tails, scale=(1 - 2 / tails) ** 0.5)
-    found = np.zeros(2)
-    for seed in range(draws):
-        prediction, y, group = made(seed, (200,) * 4 + (20,), (1.3,) * 4 + (1.3 * off,), tails=tails)
-        fitted = sigma_by_group.fit(prediction, y, group=group)
-        last = fitted.groups["site 4"]
-        halves = (
-            fitted.factor * Normal().quantile(0.95),
-            last.factor * Student(last.clusters - 1).quantile(0.95),
-        )
-        found += [1 - 2 * law.sf(half / (1.3 * off)) for half in halves]
-    return found / draws
 
 
 def test_groups_that_were_not_seen_get_the_common_factor_and_are_named():

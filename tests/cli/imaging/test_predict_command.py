@@ -10,7 +10,6 @@ from aged_images import train
 
 import truesigma as ts
 from truesigma.files.disk import SEAL, fingerprint
-from truesigma.imaging.prediction import predict
 
 
 def calibrated(place, done, folder, *more):
@@ -134,18 +133,6 @@ def test_a_folder_of_images(place, run, done, tmp_path):
     _, err = done(*words, tmp_path / "some.csv", "--skip-broken")
     assert "left out, since unreadable, 1 image: 07.png" in err
     assert len(pd.read_csv(tmp_path / "some.csv")) == 39
-
-
-def test_compile_reaches_the_sampler(place, done, tmp_path, monkeypatch):
-    chosen = []
-    plain = predict.dropout_draws
-    monkeypatch.setattr(
-        predict, "dropout_draws", lambda *a, compile, **k: chosen.append(compile) or plain(*a, **k)
-    )
-    base = ["predict", place / "run0", "--split", "valid", "--draws", "2", "-o", tmp_path / "v.npz"]
-    done(*base)
-    done(*base, "--set", "sample.compile=true")
-    assert chosen == [False, True]
 
 
 def test_tables_and_moments_and_scaled(place, done, tmp_path):

@@ -101,18 +101,3 @@ def test_a_repeat_that_is_none_is_doubted(tmp_path, capsys):
     sets = ("--test", tmp_path / "s0.csv", "--test", tmp_path / "again.csv")
     assert command("evaluate", "--calibration", tmp_path / "s0.csv", *sets, "--metrics", "rmse") == 0
     assert "are in an earlier one" not in capsys.readouterr().err
-
-
-def test_columns_with_a_role_are_said_of_files_in_pieces(tmp_path, run):
-    for name in ("a", "b", "c"):
-        lines = [f"{k % 7},{k % 5},1,p{name}{k // 2},{'xy'[k % 2]},{1 + k % 2}" for k in range(40)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["target,location,scale,pid,site,weight", *lines]))
-    roles = [
-        "--column", "patient=pid", "--column", "group=site", "--metrics", "rmse", "--recalibrate",
-        "none,sigma",
-    ]  # fmt: skip
-    files = ["--calibration", tmp_path / "a.csv", tmp_path / "b.csv", "--test", tmp_path / "c.csv"]
-    code, _, err = run("evaluate", *files, *roles)
-    assert code == 0, err
-    words = "'weight' weighs the cases, 'pid' names the patients, 'site' names the groups."
-    assert [f"{name}.csv, {words}" in err for name in "abc"] == [True, False, True]  # the first of each set

@@ -37,29 +37,6 @@ def test_the_first_screen_holds_the_rows_of_the_questions():
     assert made.headline.split(". ")[0] in words
 
 
-def test_a_biased_location_is_said():
-    plain = make()
-    p = plain.prediction
-    off = ts.Cases(
-        ts.Prediction(p.location - 1.0, aleatoric=p.aleatoric, epistemic=p.epistemic), plain.target, unit="mm"
-    )
-    words, made = words_of(make(seed=1), off)
-    assert "predictions are too low by 1.0" in words
-    assert "predictions are biased" in made.headline
-    assert "predictions are too" not in words_of(make(seed=1), plain)[0]
-
-
-def test_a_constant_sigma_is_said():
-    rng = np.random.default_rng(0)
-    for spread, said in ((0.0, True), (0.3, False)):
-        sets = []
-        for n in (200, 300):
-            sigma = np.exp(spread * rng.normal(size=n))
-            mu = 3 * rng.normal(size=n)
-            sets.append(ts.Cases(ts.Prediction(mu, aleatoric=sigma**2), mu + sigma * rng.normal(size=n)))
-        assert ("sigma is the same for nearly every case" in words_of(*sets)[0]) == said
-
-
 def test_referral_is_counted_and_may_gain_nothing():
     rng = np.random.default_rng(0)
     sets = []
@@ -172,14 +149,3 @@ def test_a_factor_of_few_cases_that_made_it_worse_is_not_called_right():
     assert [row["verdict"] for row in size] == ["off", "unclear"]
     assert size[1]["estimate"] < size[0]["estimate"] < 1
     assert "after sigma scaling whether it is cannot be told." in report(few, many, replicates=20).headline
-
-
-def test_the_line_of_shares_is_read_out_as_its_sentence_and_the_factor_is_the_one_that_was_fitted():
-    few = [make(seed=seed)[:4] for seed in (1, 2)]
-    words, made = words_of(*few)
-    label = re.search(r'<svg class="gauge" height="80".*?aria-label="(.*?)"', made.page)[1]
-    assert html.unescape(label).startswith("The 90\xa0% intervals hold ")
-    assert (
-        re.search(r"after \N{MULTIPLICATION SIGN}([\d.]+)", words)[1]
-        == re.search(r"s = ([\d.]+)", made.headline)[1]
-    )
