@@ -1,6 +1,7 @@
 """Images whose target is known, and short trainings on them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.loop import Trained, train
 
 SIDE = 16
+PLAIN = str(Path(__file__).parents[2] / "paper" / "backbones" / "small.py")  # learns a variance in few steps
 QUICK = TrainingRecipe(epochs=4, batch=8, learning_rate=3e-3, patience=1, stage_dropout=0.1)
 
 

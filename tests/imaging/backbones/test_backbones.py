@@ -17,7 +17,7 @@ from truesigma.imaging.backbones import (
     small,
     small3d,
 )
-from truesigma.imaging.network.two_head import build, rebuild
+from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import load_recipe
 
 LARGE = {
@@ -105,22 +105,6 @@ def test_a_growing_dense_block_is_timms_to_the_bit(dropout: float) -> None:
         (out * out.detach().cos()).sum().backward()
         results.append([out, image.grad, *(p.grad for p in block.parameters()), *block.buffers()])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
-
-
-@pytest.mark.parametrize("name", ["small", "small3d"])
-def test_runs_of_before_keep_their_plain_network(name: str) -> None:
-    net = build(name, 1, 2, load_recipe("exact"), seed=0)
-    assert rebuild(net.plan).state_dict().keys() == net.state_dict().keys()
-    before = {key: value for key, value in net.plan.items() if key != "version"}
-    plain = rebuild(before)
-    assert (
-        plain.state_dict().keys()
-        == build(f"{name}:design=plain", 1, 2, load_recipe("exact")).state_dict().keys()
-    )
-    assert "backbone.0.weight" in plain.state_dict()
-    assert len(plain.state_dict()) < len(net.state_dict())
-    with pytest.raises(ValueError, match="design = 'wide' of backbone"):
-        build(f"{name}:design=wide", 1, 2, load_recipe("exact"))
 
 
 def test_weights_under_other_names_and_in_the_same_order_are_taken() -> None:

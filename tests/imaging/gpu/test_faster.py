@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from blob_images import QUICK, dataset, fit, same
+from blob_images import PLAIN, QUICK, dataset, fit, same
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -39,7 +39,7 @@ def kernels():
 
 
 def test_nothing_stays_in_the_network() -> None:
-    net = build("small:design=plain", 1, 2, QUICK, seed=0)
+    net = build(PLAIN, 1, 2, QUICK, seed=0)
     nothing = SimpleNamespace(NONE=0, RELU=1, SILU=2, RELU6=3, counters=lambda *_: None)
     for problem in (None, RuntimeError("stop")):
         refused = pytest.raises(RuntimeError, match="stop") if problem else nullcontext()
@@ -69,7 +69,7 @@ def test_weights_cast_at_once_train_to_the_same_bits(backbone: str) -> None:
 
 
 def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> None:
-    net = build("small:design=plain", 1, 2, QUICK, seed=0)
+    net = build(PLAIN, 1, 2, QUICK, seed=0)
     first = next(net.backbone.parameters()).requires_grad_(False)
     before = first.clone()
     trained_by(net, fast.halved(net), (torch.randn(4, 1, 32, 32), torch.rand(4, 2)), steps=1)
@@ -83,7 +83,7 @@ def test_a_frozen_weight_stays_and_a_gradient_of_other_strides_is_copied() -> No
 
 def test_without_triton_there_is_no_faster_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "truesigma.imaging.gpu.kernels", None)
-    net = build("small:design=plain", 1, 2, QUICK, seed=0)
+    net = build(PLAIN, 1, 2, QUICK, seed=0)
     nothing = fast.faster(None, net, None, torch.zeros(1), torch.zeros(1), None, precision="bf16")  # type: ignore[arg-type]
     assert nothing is None
 
@@ -95,7 +95,7 @@ def test_other_gradients_than_the_plain_steps_are_refused(monkeypatch: pytest.Mo
     )
     monkeypatch.setitem(sys.modules, "truesigma.imaging.gpu.kernels", wrong)
     monkeypatch.setattr("truesigma.imaging.gpu.kernels", wrong, raising=False)
-    net, meter = build("small:design=plain", 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
+    net, meter = build(PLAIN, 1, 2, QUICK, seed=0).train(), Meter(torch.device("cpu"))
     before = {name: value.clone() for name, value in net.state_dict().items()}
 
     def make(forward, backward, optimizer):
@@ -288,7 +288,7 @@ def test_training_on_a_gpu_takes_the_faster_step_where_it_pays(data, monkeypatch
 @kernels_run
 def test_validation_with_fused_kernels_gives_the_same_scores(data) -> None:
     """Two draws with dropout and one pass without; the network is left in training mode, with its own modules."""
-    net = build("small:design=plain", 1, 2, QUICK, seed=0).to(DEVICE).train()
+    net = build(PLAIN, 1, 2, QUICK, seed=0).to(DEVICE).train()
     job = Job(net, data, replace(QUICK, batch=1 if GPU else 3), processes=Alone(DEVICE))
     on = random_parts(job)
     for some, near in ((None, 1e-4), (on, 0.02)):  # on a processor masks fall on channels that lie elsewhere

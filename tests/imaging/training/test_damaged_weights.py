@@ -18,7 +18,6 @@ from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
 
 LAST = TrainingRecipe(epochs=3, batch=8, keep="last")
-PLAIN = "small:design=plain"
 FIRST = TrainingRecipe(epochs=3, batch=8, learning_rate=0.05, smoothing=0.0)  # the first epoch is the best
 
 
@@ -120,7 +119,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
 def test_a_strangers_description_is_refused_by_name(
     data: DataSet, tmp_path: Path, place: str, key: str, value: object
 ) -> None:
-    fit(data, TrainingRecipe(epochs=1, batch=8), backbone=PLAIN, out=tmp_path)
+    fit(data, TrainingRecipe(epochs=1, batch=8), out=tmp_path)
     about = json.loads((tmp_path / "recipe.json").read_text())
     del about["content_sha256"]
     about[place][key] = value

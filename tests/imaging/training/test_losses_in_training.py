@@ -9,7 +9,7 @@ from pathlib import Path
 import blob_images
 import pytest
 import torch
-from blob_images import QUICK, SIDE, Halves, fit, weights
+from blob_images import PLAIN, QUICK, SIDE, Halves, fit, weights
 from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
@@ -18,8 +18,6 @@ from truesigma.imaging.recipe import load_recipe
 from truesigma.imaging.training.folder import load_run
 from truesigma.imaging.training.loop import train
 from truesigma.imaging.training.step import APART, make_optimizer
-
-PLAIN = "small:design=plain"  # learns a variance in few steps
 
 
 def of_the_mean(trained) -> dict[str, torch.Tensor]:

@@ -5,16 +5,13 @@ from torch import nn
 from ..network.residual import small_network
 
 
-def build(
-    channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2, design: str = "residual"
-) -> tuple[nn.Module, int]:
+def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """A light residual network with dropout, quick on a processor.
 
     Arguments:
         channels: of the images, 32 x 32 or larger.
         pretrained: there are no such weights.
         stage_dropout: the probability after each stage; otherwise the recipe's.
-        design: "residual", or "plain" as in version 0.1.
 
     Returns:
         (module giving (case, 128), 128)
@@ -24,4 +21,4 @@ def build(
     >>> net(torch.zeros(2, 1, 64, 64)).shape
     torch.Size([2, 128])
     """
-    return small_network("small", design, pretrained, 2, channels, (16, 32, 64, 128), 4, stage_dropout)
+    return small_network("small", pretrained, 2, channels, (16, 32, 64, 128), 4, stage_dropout)

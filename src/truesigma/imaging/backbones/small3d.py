@@ -5,14 +5,12 @@ from torch import nn
 from ..network.residual import small_network
 
 
-def build(
-    channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2, design: str = "residual"
-) -> tuple[nn.Module, int]:
+def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.2) -> tuple[nn.Module, int]:
     """A light residual network with dropout for volumes.
 
     Arguments:
         channels: of the volumes, 16 x 16 x 16 or larger.
-        pretrained, stage_dropout, design: as for `small`.
+        pretrained, stage_dropout: as for `small`.
 
     Returns:
         (module giving (case, 128), 128)
@@ -22,4 +20,4 @@ def build(
     >>> net(torch.zeros(2, 1, 32, 32, 32)).shape
     torch.Size([2, 128])
     """
-    return small_network("small3d", design, pretrained, 3, channels, (8, 16, 32, 64), 2, stage_dropout)
+    return small_network("small3d", pretrained, 3, channels, (8, 16, 32, 64), 2, stage_dropout)

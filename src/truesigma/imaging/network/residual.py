@@ -76,36 +76,18 @@ def residual(
     return nn.Sequential(*layers)
 
 
-def plain(
-    dimensions: int, channels: int, widths: tuple[int, ...], places: int, features: int, stage_dropout: float
-) -> nn.Sequential:
-    """Make the network of version 0.1: for each width a convolution that halves the image, batch norm, ReLU, dropout.
-
-    Arguments and result as for `residual`.
-    """
-    convolution, norm, _, pool = KINDS[dimensions]
-    layers: list[nn.Module] = []
-    before = channels
-    for width in widths:
-        halved = convolution(before, width, 3, stride=2, padding=1, bias=False)
-        layers += [halved, norm(width), nn.ReLU(), nn.Dropout(stage_dropout)]
-        before = width
-    layers += [pool(places), nn.Flatten(), nn.Linear(before * places**dimensions, features), nn.ReLU()]
-    return nn.Sequential(*layers)
-
-
-DESIGNS = {"residual": residual, "plain": plain}
-
-
 def small_network(
-    name: str, design: str, pretrained: bool, dimensions: int, channels: int, widths: tuple[int, ...],
-    places: int, stage_dropout: float,
-) -> tuple[nn.Module, int]:  # fmt: skip
-    """Make the backbone `name` by its design; it has 128 features and no pretrained weights."""
+    name: str,
+    pretrained: bool,
+    dimensions: int,
+    channels: int,
+    widths: tuple[int, ...],
+    places: int,
+    stage_dropout: float,
+) -> tuple[nn.Module, int]:
+    """Make the backbone `name`; it has 128 features and no pretrained weights."""
     if pretrained:
         raise ValueError(
             f"backbone {name!r} has no pretrained weights; give a file (weights=...) or pretrained=False"
         )
-    if design not in DESIGNS:
-        raise ValueError(f"design = {design!r} of backbone {name!r}: expected {' or '.join(DESIGNS)}")
-    return DESIGNS[design](dimensions, channels, widths, places, FEATURES, stage_dropout), FEATURES
+    return residual(dimensions, channels, widths, places, FEATURES, stage_dropout), FEATURES

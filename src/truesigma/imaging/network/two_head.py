@@ -18,8 +18,6 @@ __all__ = ["TwoHead", "build", "rebuild"]
 # the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
 FIRST_LOG_VARIANCE = -math.log(12.0)
 SMALLEST_VARIANCE = 1e-8  # that a head starts with, if the targets have none
-VERSION = 2  # of the plan: the first had none, and its small backbones were plain
-REDESIGNED = ("small", "small3d")
 
 
 class Standardise(nn.Module):
@@ -234,7 +232,6 @@ def build(
         "variances": variances,
         "inputs": inputs,
         "recipe": recipe.to_dict(),
-        "version": VERSION,
     }
     if weights is not None:
         load_weights(net, weights)
@@ -247,11 +244,8 @@ def rebuild(plan: dict[str, Any]) -> TwoHead:
     >>> rebuild(build("small", 1, 2, TrainingRecipe()).plan).mean.out_features
     2
     """
-    backbone = plan["backbone"]
-    if "version" not in plan and backbone.partition(":")[0] in REDESIGNED:
-        backbone += f"{',' if ':' in backbone else ':'}design=plain"
     return build(
-        backbone,
+        plan["backbone"],
         plan["channels"],
         plan["outputs"],
         from_dict(plan["recipe"]),
