@@ -19,26 +19,24 @@ def damaged(content: bytes, random: Random) -> bytes:
     """Some bytes changed, missing, doubled, moved or zero, a cut, or a huge number; often in the head or the footer."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         near = max(min(len(content), 600), 1)
-        places = (
-            random.randrange(near),
-            len(content) - 1 - random.randrange(near),
-            random.randrange(len(content)),
-        )
-        at, other = places[random.choice((0, 1, 2, 2))], random.choice(places)
+        ends = (random.randrange(near), len(content) - 1 - random.randrange(near))
+        at = random.choice((*ends, random.randrange(len(content)), random.randrange(len(content))))
         size = random.choice((1, 1, 2, 4, 16, 100))
-        block = content[at : at + size]
-        kind = random.randrange(8)
-        new = (
-            bytes([content[at] ^ (1 << random.randrange(8))]) + block[1:],
+        block, other = content[at : at + size], random.randrange(len(content))
+        flipped = bytes([content[at] ^ (1 << random.randrange(8))]) + block[1:]
+        moved, zeros, cut = content[other : other + size], bytes(len(block)), None
+        choices = (
+            flipped,
             random.randbytes(len(block)),
             b"",
             block + block,
-            content[other : other + size],
-            bytes(len(block)),
+            moved,
+            zeros,
             random.choice(HUGE),
-            b"",
-        )[kind]
-        content = content[:at] + new + (b"" if kind == 7 else content[at + size :]) or b"\0"
+            cut,
+        )
+        new = random.choice(choices)
+        content = content[:at] + (b"" if new is None else new + content[at + size :]) or b"\0"
     return content
 
 
@@ -52,23 +50,22 @@ def numbers_changed(content: bytes, random: Random) -> bytes:
 
 
 def in_zip(content: bytes, random: Random) -> bytes:
-    """The members of an archive changed, doubled, lost or huge, and packed again with right checksums."""
+    """A member of an archive changed, doubled, lost or huge, and packed again with right checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(info.filename, archive.read(info)) for info in archive.infolist()]
-    at = random.randrange(len(members))
-    name, inner = members[at]
-    changed = {
-        "doubled": [*members, (name, damaged(inner, random))],
-        "lost": members[:at] + members[at + 1 :],
-        "called another": [*members[:at], (random.choice(members)[0], inner), *members[at + 1 :]],
-        "another shape": [*members[:at], (name, numbers_changed(inner[:128], random) + inner[128:])],
-        "huge": [*members, ("bomb.npy", bytes(1 << 25))],
-        "damaged": [*members[:at], (name, damaged(inner, random)), *members[at + 1 :]],
-    }[random.choice(("doubled", "lost", "called another", "another shape", "huge", "damaged"))]
+    name, inner = members.pop(random.randrange(len(members)))
+    more = random.choice((
+        [(name, inner), (name, damaged(inner, random))],
+        [],
+        [(random.choice([*members, (name, inner)])[0], inner)],
+        [(name, numbers_changed(inner[:128], random) + inner[128:])],
+        [(name, inner), ("bomb.npy", bytes(1 << 25))],
+        [(name, damaged(inner, random))],
+    ))  # fmt: skip
     out = io.BytesIO()
     pack = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "w", pack) as archive:
-        for member, data in changed:
+        for member, data in [*members, *more]:
             archive.writestr(member, data)
     return out.getvalue()
 
@@ -89,16 +86,12 @@ def in_json(content: bytes, random: Random) -> bytes:
     while isinstance(inside[key], dict | list) and inside[key] and random.random() < 0.8:
         inside = inside[key]
         key = random.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
-    kind = random.randrange(4)
-    if kind == 0:
-        del inside[key]
-    elif kind == 1 and isinstance(inside, dict):
-        inside[f"{key}x"] = inside.pop(key)
-    else:
-        inside[key] = random.choice(VALUES)
-    if sealed:
-        whole[SEAL] = content_hash(whole)
-    return json_text(whole).encode()
+    value = inside.pop(key)
+    if isinstance(inside, dict):
+        inside |= random.choice(({}, {f"{key}x": value}, {key: random.choice(VALUES)}))
+    elif random.random() < 0.7:
+        inside.insert(key, random.choice(VALUES))
+    return json_text({**whole, SEAL: content_hash(whole)} if sealed else whole).encode()
 
 
 def in_parquet(content: bytes, random: Random) -> bytes:
@@ -107,44 +100,33 @@ def in_parquet(content: bytes, random: Random) -> bytes:
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(pa.BufferReader(content))
-    at = random.randrange(table.num_columns)
-    name, rows = table.column_names[at], table.num_rows
+    at, rows = random.randrange(table.num_columns), table.num_rows
+    name = table.column_names[at]
     numbers: Any = [random.choice((None, 1e308, -1.0, float("nan"))) for _ in range(rows)]
     stored = (table.schema.metadata or {}).get(b"truesigma", b"{}")
-    changed = (
-        lambda: table.drop_columns([name]),
-        lambda: table.append_column(name, table.column(at)),
-        lambda: table.set_column(at, name, pa.array(numbers, pa.float64())),
-        lambda: table.set_column(at, name, pa.array([{"a": 1}] * rows)),
-        lambda: table.replace_schema_metadata({b"truesigma": damaged(stored, random)}),
-        lambda: table.slice(0, random.randrange(rows)),
-    )[random.randrange(6)]()
+    changed = random.choice((
+        table.drop_columns([name]),
+        table.append_column(name, table.column(at)),
+        table.set_column(at, name, pa.array(numbers, pa.float64())),
+        table.set_column(at, name, pa.array([{"a": 1}] * rows)),
+        table.replace_schema_metadata({b"truesigma": damaged(stored, random)}),
+    ))  # fmt: skip
     out = pa.BufferOutputStream()
     parquet.write_table(changed, out, write_page_checksum=True, row_group_size=random.choice((7, 1000)))
     return out.getvalue().to_pybytes()
 
 
 def in_text(content: bytes, random: Random) -> bytes:
-    """Cells, lines and quotes of a text changed, or its encoding."""
+    """A cell, a line, a separator or a number of a text changed, or its encoding."""
     lines = content.split(b"\n")
     at = random.randrange(len(lines))
     cells = lines[at].split(b",")
-    kind = random.randrange(7)
-    if kind == 0:
-        lines[at] = b",".join(cells[1:])
-    elif kind == 1:
-        lines.insert(at, random.choice(lines))
-    elif kind == 2:
-        cells[random.randrange(len(cells))] = random.choice(CELLS)
-        lines[at] = b",".join(cells)
-    elif kind == 3:
-        lines[at] = lines[at].replace(b",", random.choice((b";", b"\t", b"\r", b"", b'","')))
-    elif kind == 4:
-        lines[at] = b"[" * 3000 + lines[at]
-    elif kind == 5:
-        return content.decode(errors="replace").encode(
-            random.choice(("utf-16", "utf-8-sig", "latin-1")), "replace"
-        )
-    else:
-        return numbers_changed(content, random)
-    return b"\n".join(lines)
+    other = random.choice((b";", b"\t", b"\r", b"", b'","'))
+    cell = random.randrange(len(cells))
+    replaced = [*cells[:cell], random.choice(CELLS), *cells[cell + 1 :]]
+    new = random.choice(
+        (cells[1:], replaced, [lines[at].replace(b",", other)], [random.choice(lines), lines[at]])
+    )
+    lines[at] = (b"\n" if len(new) == 2 and new[1] == lines[at] else b",").join(new)
+    encoded = content.decode(errors="replace").encode(random.choice(("utf-16", "latin-1")), "replace")
+    return random.choice((b"\n".join(lines), b"\n".join(lines), numbers_changed(content, random), encoded))

@@ -31,7 +31,7 @@ from .fields import (
     stem_of,
 )
 from .parquet import read_parquet, texts_in, with_texts
-from .roles import Columns, named, read_as
+from .roles import Columns, listed, named, read_as
 from .synonyms import rename_hint
 from .tables import EMPTY, is_number, may_be_thousands, read_csv
 
@@ -55,12 +55,12 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
         expected = [f"{stem}_{k}" for k in range(len(own))]
         if missing := [name for name in expected if name not in own]:
             raise BadFile(
-                f"column {missing[0]!r} is missing among {_listed(own)}; expected them numbered from 0."
+                f"column {missing[0]!r} is missing among {listed(own)}; expected them numbered from 0."
             )
         return expected
     if len(own) > 1:
         raise BadFile(
-            f"columns {_listed(own)} are all there; expected {stem!r} for one output, or {stem}_0, {stem}_1, ... for "
+            f"columns {listed(own)} are all there; expected {stem!r} for one output, or {stem}_0, {stem}_1, ... for "
             "several. Remove or rename some."
         )
     return own
@@ -112,8 +112,7 @@ def _floats(columns: Sequence[tuple[str, Any]], tried: str = ".,") -> tuple[list
                 break
             points = ".,"
     wrong = {point: _no_numbers(columns, point) for point in points}
-    counts = {point: len(cells) for point, cells in wrong.items()}
-    point = min(counts, key=counts.__getitem__)
+    point = min(points, key=lambda one: len(wrong[one]))
     row, name, cell = (
         wrong[point][0] if wrong[point] else (1, columns[0][0], "a number of a form that is not known")
     )
@@ -206,7 +205,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     fields = with_bounds(fields, names, numbers)
     if "location" not in fields:
         raise BadFile(
-            f"column 'location' is missing; there are {_listed(names)}, {EXPECTED}{rename_hint(names)}."
+            f"column 'location' is missing; there are {listed(names)}, {EXPECTED}{rename_hint(names)}."
         )
     if not {*PARTS, "bounds"} & set(fields):
         raise BadFile(f"location is given without an uncertainty; {EXPECTED}{rename_hint(names)}.")
@@ -267,10 +266,6 @@ def field_columns(stem: str, values: Any) -> dict[str, Any]:
     return {
         name: pa.array(np.ascontiguousarray(column), from_pandas=True) for name, column in columns.items()
     }
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
 
 
 def _numbers(name: str, column: Any) -> Host:

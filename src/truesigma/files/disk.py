@@ -145,6 +145,14 @@ def content_kind(path: Path) -> str:
     return "a binary file" if b"\0" in start else ""
 
 
+def check_kind(path: Path, expected: str) -> None:
+    """Refuse a file whose first bytes are of another kind, in the words of `content_kind`, than its name says."""
+    check_exists(path)
+    if (kind := content_kind(path)) != expected:
+        todo = "save it as CSV UTF-8" if kind.startswith("text in") else "give it its right ending"
+        raise BadFile(f"{path} is {kind or 'text'}, not the {path.suffix} file its name says; {todo}.")
+
+
 def check_folder(path: str | Path) -> Path:
     """Check that a file can be written, and return its path: worth doing before a long computation."""
     target = Path(path)

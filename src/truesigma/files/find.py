@@ -9,13 +9,14 @@ relative to the manifest.
 import glob
 import hashlib
 import os
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .disk import SAVE_SHEET, SHEETS, BadFile, check_exists
+from .disk import SAVE_SHEET, SHEETS, UNREADABLE, BadFile, check_exists
 from .fields import LABELS, NUMBERS, is_group
+from .npz import list_members
 from .parquet import keys_of, parts_in, unpacked_size
 from .roles import Columns, chosen_of, renamed
 from .tables import read_head, read_table, read_text
@@ -115,23 +116,14 @@ def is_small(path: str | Path) -> bool:
 
 def _unpacked(path: Path) -> int:
     """Estimate the bytes of a file when it is unpacked; if it is damaged, its bytes on disk."""
-    size = path.stat().st_size
-    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return sum(info.file_size for info in archive.infolist())
-        except zipfile.BadZipFile:
-            return size
-    if path.suffix.lower() == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
+    with suppress(*UNREADABLE):
+        if path.suffix.lower() == ".npz":
+            return sum(info.file_size for info in list_members(path).values())
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet as parquet
 
-        try:
-            about = parquet.read_metadata(path)
-        except (pa.ArrowException, OSError):
-            return size
-        return unpacked_size(about)
-    return size
+            return unpacked_size(parquet.read_metadata(path))
+    return path.stat().st_size
 
 
 def mark_of(paths: Iterable[str]) -> str:

@@ -18,11 +18,12 @@ import numpy as np
 
 from ..core.arrays import Host
 from .bounds import with_bounds
-from .disk import BadFile, check_exists, check_memory, content_kind, reading, write_atomically
+from .disk import MAGIC, BadFile, check_kind, check_memory, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
 from .synonyms import rename_hint
 
+ZIP = MAGIC[b"PK\x03\x04"]
 TEXT = 1 << 26  # bytes of a text; the law of a million observed errors has as many
 
 
@@ -48,16 +49,10 @@ class Member:
 
 def list_members(path: Path) -> dict[str, zipfile.ZipInfo]:
     """List the members of an archive by their arrays' names; an error says what else the file is, or what is double."""
-    check_exists(path)
-    if not zipfile.is_zipfile(path):
-        kind = content_kind(path) or "text"
-        if kind.startswith("a zip archive"):
-            raise BadFile(
-                f"{path} is cut short: it begins as an .npz file and has no end. Write or copy it again."
-            )
+    if not (path.is_file() and zipfile.is_zipfile(path)):
+        check_kind(path, ZIP)
         raise BadFile(
-            f"{path} is {kind}, not the .npz file its name says; give it its right ending, or write it with "
-            "numpy.savez or truesigma.write."
+            f"{path} is cut short: it begins as an .npz file and has no end. Write or copy it again."
         )
     with reading(path), zipfile.ZipFile(path) as archive:
         infos = archive.infolist()

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .disk import BadFile, reading
+from .disk import BadFile, check_memory, reading
 
 HEAD = 1 << 16  # bytes that a page's header, with its statistics, may have
 UNPACKED, PACKED = 2, 3  # fields of a header
@@ -59,6 +59,7 @@ def _check_column(path: Path, file: Any, start: int, column: Any) -> None:
                 f"{path} is damaged: a page of {column.path_in_schema} would have {max(packed, unpacked):,} bytes, its "
                 f"column has {column.total_uncompressed_size:,}; write or copy it again."
             )
+        check_memory(path, unpacked)
         left, place = left - size - packed, place + size + packed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from .disk import BadFile, check_memory, content_kind, reading, write_atomically
+from .disk import BadFile, check_kind, check_memory, reading, write_atomically
 from .pages import check_levels
 from .tables import open_for_arrow
 
@@ -63,11 +63,7 @@ def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
     """Open a .parquet file whose footer agrees with itself; whatever fails inside is reported as damage."""
     import pyarrow.parquet as parquet
 
-    kind = content_kind(path)
-    if kind != "a Parquet file":
-        raise BadFile(
-            f"{path} is {kind or 'text'}, not the .parquet file its name says; give it its right ending."
-        )
+    check_kind(path, "a Parquet file")
     options |= {"page_checksum_verification": True}
     with reading(path), parquet.ParquetFile(open_for_arrow(path), **options) as file:
         if wrong := _contradiction(path, file.metadata, file.schema_arrow):

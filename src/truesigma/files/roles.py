@@ -80,8 +80,7 @@ def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
             if not own and role == "group":  # `site` for `group:site`, as results call it
                 own = [name for name in names if name == f"{GROUP}{column}"]
             if not own:
-                there = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
-                raise BadFile(f"there is no column {column!r} to take as {role}; there are {there}.")
+                raise BadFile(f"there is no column {column!r} to take as {role}; there are {listed(names)}.")
             for name in own:
                 if name in taken:
                     raise BadFile(
@@ -109,6 +108,11 @@ def with_names(table: Any, names: Sequence[str]) -> Any:
     """An Arrow table with its columns renamed; its metadata stay."""
     metadata = table.schema.metadata
     return table.rename_columns(list(names)).replace_schema_metadata(metadata)
+
+
+def listed(names: Sequence[str]) -> str:
+    """List the first names of columns in words."""
+    return ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
 
 
 def chosen_of(chosen: str | Sequence[str] | None) -> list[str]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .disk import BadFile, check_exists, content_kind, reading, write_rows
+from .disk import BadFile, check_exists, check_kind, reading, write_rows
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when cases are read
     import pyarrow as pa
@@ -71,10 +71,7 @@ def encoding_of(path: Path, first: float = math.inf) -> str:
 
 def read_head(path: Path) -> Head:
     """Read the names of the columns and what separates them, which is what gives the most names."""
-    check_exists(path)
-    if kind := content_kind(path):
-        todo = "save it as CSV UTF-8" if kind.startswith("text") else "give it its right ending"
-        raise BadFile(f"{path} is {kind}, not the .csv file its name says; {todo}.")
+    check_kind(path, "")
     with reading(path, *NO_TEXT), path.open(encoding=encoding_of(path, HEAD), newline="") as file:
         text = file.read(HEAD)
     before = re.match(r"[\r\n]*(?:sep=(.)[\r\n]+)?", text)

@@ -1,6 +1,7 @@
 """Cases from .parquet files, a few rows at a time, and from .csv files, which are read whole."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,9 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
         check_pages(path, file.metadata)
         stored, cases = file.schema_arrow.names, file.metadata.num_rows
         names = renamed(stored, columns)
-        first = pa.Table.from_batches([next(file.iter_batches(batch_size=1))]) if cases else None
+        first = pa.Table.from_batches([*islice(file.iter_batches(batch_size=1), 1)], file.schema_arrow)
         marks = file.iter_batches(columns=["checkpoint"]) if "checkpoint" in stored else ()
         networks = {mark for batch in marks for mark in batch.column(0).unique().to_pylist()}
-    if first is None:
-        raise BadFile(f"{path}: there are columns and no rows; expected at least one case.")
     head = _fields(read_as(first, columns), path, 0)
     if len(networks) > 1:
         head.pop("checkpoint", None)  # folds in one table, each with a network of its own
