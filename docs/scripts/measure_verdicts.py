@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import Pool
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ LAWS: Mapping[str, Callable[[np.random.Generator, Any], np.ndarray]] = {  # erro
     "exponential": lambda rng, shape: rng.exponential(size=shape) - 1,
 }
 Row = Mapping[str, Any]
+Judge = Callable[[list[Row]], dict[str, bool]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def size_is_found(rows: list[Row]) -> dict[str, bool]:
     return {"found": bool(whole)}
 
 
-def culprit(rows: list[Row], name: str, others: Iterable[str]) -> dict[str, bool]:
+def culprit(rows: list[Row], *, name: str, others: Iterable[str]) -> dict[str, bool]:
     """Whether the headlines, before and after scaling, name the one that is odd, as the first and as the only one."""
     found = {}
     for when, label in (("before", "none"), ("after", "sigma")):
@@ -149,30 +152,32 @@ def powers() -> Iterable[tuple[str, World]]:
     yield "1.5 times too large, 100 cases", World(100, small=1 / 1.5)
 
 
-def culprits() -> Iterable[tuple[str, World, Callable[[list[Row]], dict[str, bool]]]]:
+def culprits() -> Iterable[tuple[str, World, Judge]]:
     sites, outputs = ["site 1", "site 2", "site 3"], ["output 0", "output 1"]
     world = World(600, groups=4, odd="group", times=3.0)
-    yield "one of four groups, tripled errors", world, lambda rows: culprit(rows, "site 0", sites)
+    yield "one of four groups, tripled errors", world, partial(culprit, name="site 0", others=sites)
     world = World(200, outputs=3, odd="output", times=4.0)
-    yield "one of three outputs, fourfold errors", world, lambda rows: culprit(rows, "output 2", outputs)
+    yield "one of three outputs, fourfold errors", world, partial(culprit, name="output 2", others=outputs)
 
 
-def measured(world: World, judge: Callable[[list[Row]], dict[str, bool]], sets: int) -> dict[str, float]:
+def judged(seed: int, world: World, judge: Judge) -> dict[str, bool]:
+    return judge(world.asked(seed))
+
+
+def measured(world: World, judge: Judge, sets: int, pool: Any) -> dict[str, float]:
     """The share of the sets for which each thing is true."""
     found: Counter[str] = Counter()
-    for seed in range(sets):
-        found.update({key: int(value) for key, value in judge(world.asked(seed)).items()})
+    for one in pool.map(partial(judged, world=world, judge=judge), range(sets), chunksize=10):
+        found.update({key: int(value) for key, value in one.items()})
     return {key: count / sets for key, count in found.items()}
 
 
-def table(
-    title: str, rows: Iterable[tuple[str, World, Callable[[list[Row]], dict[str, bool]]]], sets: int
-) -> None:
+def table(title: str, rows: Iterable[tuple[str, World, Judge]], sets: int, pool: Any) -> None:
     """Print a table in Markdown, line by line."""
     head = True
     for name, world, judge in rows:
         started = time.monotonic()
-        shares = measured(world, judge, sets)
+        shares = measured(world, judge, sets, pool)
         if head:
             print(f"\n| {title} | " + " | ".join(shares) + " |\n| --- |" + " ---: |" * len(shares))
         head = False
@@ -184,6 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", type=int, default=1000)
     parser.add_argument("--only", default="")
+    parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
     outliers = replace(World(400), outliers=2)
     tables = {
@@ -193,16 +199,17 @@ def main() -> None:
         "culprit": ("named in the headline", list(culprits())),
         "outliers": (
             "gross outliers",
-            [("two of 400", outliers, lambda rows: outliers_are_named(rows, 2))],
+            [("two of 400", outliers, partial(outliers_are_named, count=2))],
         ),
         "named": (
             "outliers are named, and there are none",
             [(f"{law}, {n} cases", World(n, law=law), names_outliers) for law in LAWS for n in (50, 400)],
         ),
     }
-    for key, (title, rows) in tables.items():
-        if asked.only in ("", key):
-            table(title, rows, asked.sets)
+    with Pool(asked.processes) as pool:
+        for key, (title, rows) in tables.items():
+            if asked.only in ("", key):
+                table(title, rows, asked.sets, pool)
 
 
 if __name__ == "__main__":
