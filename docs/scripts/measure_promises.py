@@ -77,11 +77,48 @@ def regions(sets: int) -> None:
             )
 
 
+LAWS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {  # of variance 1
+    "Normal": lambda rng, n: rng.normal(size=n),
+    "Laplace": lambda rng, n: rng.laplace(size=n) / np.sqrt(2),
+    "t3": lambda rng, n: rng.standard_t(3, size=n) / np.sqrt(3),
+    "exponential": lambda rng, n: rng.exponential(size=n) - 1,
+    "uniform": lambda rng, n: rng.uniform(-np.sqrt(3), np.sqrt(3), size=n),
+    "Normal, 1 % gross": lambda rng, n: rng.normal(size=n) * np.where(rng.uniform(size=n) < 0.01, 20, 1),
+}
+
+
+def choices(sets: int) -> None:
+    """How often `compare` keeps none, and how much more CRPS than the better of both its choice has on new cases."""
+    print("\n| law | sigma too small by | cases | none kept | regret |\n| --- | ---: | ---: | ---: | ---: |")
+    for law, draw in LAWS.items():
+        for small in (1.0, 1.1, 1.3):
+            for cases in (30, 100):
+                kept, chosen, best = 0, 0.0, np.zeros(2)
+                for seed in range(sets):
+                    rng = np.random.default_rng(seed)
+                    sigma = np.exp(0.4 * rng.normal(size=cases + NEW))
+                    y = sigma * draw(rng, cases + NEW)
+                    p = ts.Prediction(0 * y, aleatoric=(sigma / small) ** 2)
+                    known = ts.Cases(p[:cases], y[:cases])
+                    found = ts.compare(known, recalibrations=["none", "sigma"], replicates=2)
+                    both = [
+                        ts.metrics.crps.score(r(p[cases:]), y[cases:]) for r in found.recalibrations.values()
+                    ]
+                    best += both
+                    chosen += both[found.choice != "none"]
+                    kept += found.choice == "none"
+                regret = chosen / best.min() - 1
+                print(f"| {law} | {small} | {cases} | {kept / sets:.1%} | {regret:.2%} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", type=int, default=1000)
+    parser.add_argument("--only", default="")
     asked = parser.parse_args()
-    regions(asked.sets)
+    for key, measure in {"regions": regions, "choices": choices}.items():
+        if asked.only in ("", key):
+            measure(asked.sets)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ def poses(network: str) -> tuple[ts.Prediction, np.ndarray]:
             stored[f"{split}.{name}"][0].astype(float) for name in ("residual", "log_variance")
         )
         parts.append(ts.decompose(ts.Draws(mean, np.exp(log_variance))))
-    joined = (
+    location, aleatoric, epistemic = (
         np.concatenate([getattr(p, name) for p in parts]) for name in ("location", "aleatoric", "epistemic")
     )
-    prediction = ts.Prediction(*joined)
+    prediction = ts.Prediction(location, aleatoric=aleatoric, epistemic=epistemic)
     return prediction, np.zeros_like(prediction.location)
 
 

@@ -18,7 +18,7 @@ def test_table_json_and_card(folder, run):
         out.splitlines()[0]
         == "recipe exact: 300 cases, each scored by a fit on the others, 10 folds of 300 cases"
     )
-    assert out.splitlines()[-2] == "choice: sigma, the simplest within one standard error of the best (sigma)"
+    assert out.splitlines()[-2] == "choice: sigma, the best"
     found = json.loads(Path("found.json").read_text())
     assert found["choice"] == "sigma"
     assert found["data"]["file"] == "cal.csv"

@@ -1,6 +1,7 @@
 """The comparison of recalibrations: against slow loops, known answers, groups, leaks, and what it refuses."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +11,13 @@ from select_cases import make
 import truesigma as ts
 from truesigma.core import plugins
 from truesigma.core.values import changed
-from truesigma.evaluation.compare import candidates, compare, fold_of, remedy, remedy_words
+from truesigma.evaluation import compare as module
+from truesigma.evaluation.compare import _choice, candidates, fold_of, remedy, remedy_words
 from truesigma.files.store import write
 
 PROPER = [n for n in plugins.names("metrics") if getattr(plugins.load("metrics", n), "PROPER", False)]
+
+compare = partial(module.compare, metric="nll")
 
 
 def rows_of(found):
@@ -289,3 +293,16 @@ def test_all_of_them(tmp_path, run):
         "compare", "--calibration", tmp_path / "cases.csv", "--recalibrate", "all", "--metric", "crps"
     )
     assert (code, "two_factor has no crps" in out) == (0, True)
+
+
+def test_none_has_no_benefit_of_the_doubt_against_one_factor_and_richer_ones_have_none():
+    def row(name, numbers, behind, error):
+        return {"recalibration": name, "numbers": numbers, "behind": behind, "standard_error": error}
+
+    none, sigma = row("none", 0, 0.1, 0.5), row("sigma", 1, 0.05, 0.2)
+    assert _choice([none, row("sigma", 1, 0.0, None)]) == "sigma"
+    assert _choice([row("none", 0, 0.0, None), sigma]) == "none"
+    assert _choice([none, sigma, row("aux", 54, 0.0, None)]) == "sigma"  # not ahead by its error
+    sigma["standard_error"] = 0.01
+    assert _choice([none, sigma, row("aux", 54, 0.0, None)]) == "aux"
+    assert _choice([none, sigma, row("two", 2, 0.01, 0.02), row("aux", 54, 0.0, None)]) == "two"

@@ -47,4 +47,4 @@ def test_too_little_to_compare():
         )
     empirical = make(30, law=ts.Empirical([-1.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match="these predictions have no nll: an empirical law has no density"):
-        compare(empirical, recalibrations=["sigma"])
+        compare(empirical, recalibrations=["sigma"], metric="nll")

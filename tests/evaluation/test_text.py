@@ -84,6 +84,7 @@ def test_the_catalogue_reads_every_plugin():
     sigma = next(entry for entry in catalogue("recalibrate") if entry.name == "sigma")
     assert [(o.name, o.default) for o in sigma.options] == [
         ("part", "total"), ("outputs", "separate"), ("error", "mean"), ("solver", "closed"),
+        ("robust", "False"),
     ]  # fmt: skip
     assert sigma.options[0].help.startswith('"total", or "aleatoric"')
 

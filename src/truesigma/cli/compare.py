@@ -25,8 +25,8 @@ def compare(
     calibration: Calibration,
     recalibrate: Recalibrations = "none,sigma,aux",
     metric: Annotated[
-        str, Option(autocompletion=names_of("metrics"), help="A proper score: nll, crps, winkler:level=0.9.")
-    ] = "nll",
+        str, Option(autocompletion=names_of("metrics"), help="A proper score: crps, winkler:level=0.9, nll.")
+    ] = "crps",
     folds: Annotated[int, Option(help="Parts; a group is never divided.")] = 10,
     seed: Annotated[int, Option(help="Of the parts and the intervals.")] = 0,
     out: Annotated[

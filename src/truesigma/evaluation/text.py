@@ -153,7 +153,12 @@ def comparison_table(comparison: "Comparison") -> TextTable:
         (
             *reasons,
             *(f"warning: {text}" for text in comparison.warnings),
-            f"choice: {comparison.choice}, the simplest within one standard error of the best ({comparison.best})",
+            f"choice: {comparison.choice}, "
+            + (
+                "the best"
+                if comparison.choice == comparison.best
+                else f"the simplest within one standard error of the best ({comparison.best})"
+            ),
             *_factors(
                 {f"{comparison.choice}, fitted on all cases": comparison.recalibration}, comparison.checkpoint
             ),
