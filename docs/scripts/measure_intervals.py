@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth, and what `compare` chooses: python docs/scripts/measure_intervals.py
+"""How often 95 % intervals hold the truth: python docs/scripts/measure_intervals.py
 
 Draws sets whose truth is known: the factor's interval, bootstrap intervals of scores by case and by patient, and the
 choice between `none` and `sigma`. `cases.md`, `report.md` and `choosing.md` quote the shares.
@@ -61,18 +61,6 @@ def scores_hold(count: int, *, images: int = 1, by: str = "case", sets: int = 10
     return dict(zip(SCORES, found / sets))
 
 
-def chosen(count: int, off: float, sets: int = 300) -> tuple[float, float]:
-    """Share of sets where `compare` takes `sigma`, and where its interval holds the fitted factor's true change."""
-    sigma = held = 0
-    for seed in range(sets):
-        one = cases(np.random.default_rng(seed), count, off=off)
-        found = ts.compare(one, recalibrations=["none", "sigma"], seed=sets + seed)
-        s, row = found.recalibrations["sigma"].factor, found.rows[1]
-        sigma += found.choice == "sigma"
-        held += row["low"] <= np.log(s) + off**2 / 2 * (s**-2 - 1) <= row["high"]
-    return sigma / sets, held / sets
-
-
 if __name__ == "__main__":
     for count in (10, 20, 50, 100, 500):
         held = [f"{100 * factor_holds(count, errors):.0f} %" for errors in (normal, heavy)]
@@ -84,7 +72,3 @@ if __name__ == "__main__":
             name: f"{100 * share:.0f} %" for name, share in scores_hold(count, images=images, by=by).items()
         }
         print(f"{count} patients, {images} images each, by {by}: {held}")
-    for off in (1.0, 1.1, 1.2, 1.3):
-        for count in (20, 50, 100, 300):
-            took, held = chosen(count, off)
-            print(f"sigma off by {off}, {count} cases: takes sigma {took:.0%}, interval holds {held:.0%}")

@@ -28,7 +28,7 @@ def test_table_json_and_card(folder, run):
     assert out.splitlines()[-1] == last
     assert card.recalibration == ts.recalibrate.sigma.fit(cases.prediction, cases.target)
     assert card.data["sha256"] == found["data"]["sha256"]
-    assert card.data["chosen"] == {"among": ["none", "sigma"], "metric": "nll", "folds": 10, "seed": 0}
+    assert card.data["chosen"] == {"among": ["none", "sigma"], "metric": "crps", "folds": 10, "seed": 0}
     assert run("apply", "card.json", "test.csv", "-o", "new.csv")[0] == 0
 
 
