@@ -81,16 +81,18 @@ def _best(trained: "Trained") -> dict[str, Any]:
 
 
 def _words(trained: "Trained", out: Path) -> str:
+    from ..imaging.data.units import units_from
     from ..imaging.training.folder import read_recipe
     from ..imaging.training.history import error_text
 
     done = len(trained.history)
     state = "finished" if trained.finished else "stopped by the time limit; the same command resumes it"
-    row, unit = _best(trained), read_recipe(out)["data"]["unit"][0]
+    row, units = _best(trained), units_from(read_recipe(out))
     ratio = row["valid_mse_one_pass"] / row["valid_mse"]
     return (
         f"{state} after {number_of(done, 'epoch')}; kept epoch {trained.best_epoch}, with validation "
-        f"{error_text(row, 'valid', unit)} (its MSE in one pass without dropout is {ratio:.3g} times that); "
+        f"{error_text(row, 'valid', units.unit, units.names)} (its MSE in one pass without dropout is {ratio:.3g} "
+        "times that); "
         f"the sigma it has learned would be right times {row['valid_factor']:.3g}\n"
         f"{out}: best.safetensors, history.csv, recipe.json, tensorboard\n"
         f"next: truesigma predict {out} --split valid -o valid.npz"

@@ -82,7 +82,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         return None
     best = trained.history[trained.best_epoch - 1]
     epochs = f"{number_of(len(trained.history), 'epoch')}, kept epoch {trained.best_epoch}"
-    words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit[0])}"
+    words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit, work.units.names)}"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
 

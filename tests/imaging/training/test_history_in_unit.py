@@ -1,11 +1,14 @@
 """Progress and history in the target's unit, the kept epoch marked, the test split only where it was asked for."""
 
 import csv
+import re
 
 import pytest
+import torch
 from project_files import call, noise_images
 
-from truesigma.imaging.training.history import error_text, rmse_in_unit
+from truesigma.imaging.training.history import rmse_in_unit
+from truesigma.imaging.training.validate import case_scores, means
 
 
 @pytest.fixture
@@ -38,12 +41,37 @@ def test_what_training_writes(data, capsys):
     assert kept[0]["test_mse"] == ""
 
 
-def test_outputs_of_several_scales_have_no_common_error():
-    import torch
+@pytest.mark.parametrize(("units", "said"), [("px", r"valid RMSE [0-9.]+ px"), ("mm,kg", None)])
+def test_several_outputs_are_said_in_their_units(tmp_path, capsys, units, said):
+    """Also if their ranges differ, and with them what networks see as 1."""
+    rows = [
+        {"image": f"{k}.png", "x": k, "y": 50 * k % 70, "split": ("train", "valid", "test")[k % 3]}
+        for k in range(18)
+    ]
+    options = (
+        f"--set data.target=x,y --set data.unit={units} --backbone small --set train.epochs=1 --device cpu"
+    )
+    words = ["table", "--root", noise_images(tmp_path, rows), *options.split(), "-o", tmp_path / "run"]
+    assert call("train", *words) == 0
+    lines, text = capsys.readouterr().err, (tmp_path / "run" / "history.csv").read_text()
+    assert re.search(said or r"valid RMSE [0-9.]+ mm \(x\), [0-9.]+ kg \(y\)", lines)
+    assert "scaled" not in lines
+    (row,) = csv.DictReader(text.splitlines())
+    assert bool(row["valid_rmse"]) == (units == "px")
 
-    class Mixed:
-        factor, unit = torch.tensor([1.0, 2.0]), ("mm", "mm")
 
-    row = {"train_mse": 0.25, "valid_mse": 0.25}
-    assert rmse_in_unit(row, Mixed) == {"train_rmse": None, "valid_rmse": None}
-    assert error_text({**row, **rmse_in_unit(row, Mixed)}, "valid", "mm") == "MSE 0.25 of scaled targets"
+def test_the_error_of_outputs_in_one_unit_is_that_of_the_equation():
+    class Data:
+        factor, unit = torch.tensor([3.0, 70.0]), ("px", "px")
+
+    errors = torch.rand(50, 2, generator=torch.Generator().manual_seed(0))
+    zero = torch.zeros_like(errors)
+    scores = case_scores([(zero, zero)], errors, "gaussian").double()
+    sums = torch.cat([torch.tensor([50.0]), scores.sum(1)])
+    found = rmse_in_unit(means(torch.ones(4), {"valid": sums}, "gaussian"), Data)
+    expected = (errors * Data.factor).square().mean().sqrt().item()
+    assert found["valid_rmse"] == pytest.approx(expected, rel=1e-6)
+    assert found["valid_rmse_by_output"] == pytest.approx(
+        (errors * Data.factor).square().mean(0).sqrt().tolist()
+    )
+    assert found["train_rmse"] is None  # of which the sums are of all outputs together

@@ -56,14 +56,22 @@ def test_the_test_split_chooses_nothing(data: DataSet) -> None:
 def test_validate_is_the_slow_loop(data: DataSet) -> None:
     net = build("small", 1, 2, QUICK, variances="each", seed=0).eval()
     split = data.splits["valid"]
-    sums = [0.0] * 6
+    sums = [0.0] * 8
     for i in range(len(split)):
         with torch.no_grad():
             mean, log_variance = net(data.prepare(split.images[i : i + 1]))
         error, variance = (mean - split.target[i]).square(), log_variance.exp()
         loss = gaussian(mean, log_variance, split.target[i : i + 1])
         for j, value in enumerate(
-            (torch.ones(1), loss, error.mean(), variance.mean(), (error / variance).mean(), error.mean())
+            (
+                torch.ones(1),
+                loss,
+                error.mean(),
+                variance.mean(),
+                (error / variance).mean(),
+                error.mean(),
+                *error[0],
+            )
         ):
             sums[j] += float(value)
     for batch, world in ((1, 1), (25, 1), (1, 3)):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...core.outputs import name_of
 from ...files.disk import write_rows
 from ..data.dataset import DataSet
 
@@ -29,37 +30,47 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]], best_epoch: int
     write_rows(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in marked)])
 
 
-def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, float | None]:
-    """Convert errors to RMSE in the target's unit; None if outputs have different units.
+def rmse_in_unit(row: Mapping[str, Any], data: DataSet) -> dict[str, Any]:
+    """The root of the errors in the target's unit: of all outputs together if they have one unit, and of each.
+
+    Training errors are counted for all outputs together: they are None if these are scaled by different factors.
 
     >>> import torch
     >>> class Months: factor, unit = torch.tensor([200.0]), ("months",)
-    >>> rmse_in_unit({"train_mse": 0.0004, "valid_mse": 0.0025}, Months)
-    {'train_rmse': 4.0, 'valid_rmse': 10.0}
+    >>> rmse_in_unit({"train_mse": 0.0004, "valid_mse": 0.0025, "valid_mse_by_output": [0.0025]}, Months)
+    {'train_rmse': 4.0, 'valid_rmse': 10.0, 'valid_rmse_by_output': [10.0]}
     """
-    factors = data.factor.tolist()
-    factor = factors[0] if len(set(factors)) == len(set(data.unit)) == 1 else None
+    factors, one_unit = data.factor.tolist(), len(set(data.unit)) == 1
     # The product of two residuals can be below 0 in the mean over very few cases.
+    squares = [max(0.0, mse) * factor**2 for factor, mse in zip(factors, row["valid_mse_by_output"])]
+    together = max(0.0, row["train_mse"]) ** 0.5 * factors[0]
     return {
-        f"{split}_rmse": None if factor is None else round(factor * max(0.0, row[f"{split}_mse"]) ** 0.5, 9)
-        for split in ("train", "valid")
+        "train_rmse": round(together, 9) if one_unit and len(set(factors)) == 1 else None,
+        "valid_rmse": round((sum(squares) / len(squares)) ** 0.5, 9) if one_unit else None,
+        "valid_rmse_by_output": [round(square**0.5, 9) for square in squares],
     }
 
 
-def error_text(row: Mapping[str, Any], split: str, unit: str) -> str:
-    """Write the error of a split: in the target's unit, or the MSE of scaled targets without a common unit.
+def error_text(row: Mapping[str, Any], split: str, unit: Sequence[str], names: Sequence[str] = ()) -> str:
+    """The error of a split in words, in the target's unit: of each output if they have several; "" if it is unknown.
 
-    >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", "mm")
+    >>> error_text({"valid_rmse": 4.31, "valid_mse": 0.01}, "valid", ["mm"])
     'RMSE 4.31 mm'
-    >>> error_text({"valid_rmse": 0.0, "valid_mse": -0.01}, "valid", "mm")
+    >>> row = {"valid_rmse": None, "valid_rmse_by_output": [4.31, 0.2], "valid_mse": 0.01}
+    >>> error_text(row, "valid", ["months", "m"], ["age", "height"])
+    'RMSE 4.31 months (age), 0.2 m (height)'
+    >>> error_text({"valid_rmse": 0.0, "valid_mse": -0.01}, "valid", ["mm"])
     'RMSE unknown, as draws differ too widely'
     """
-    rmse = row.get(f"{split}_rmse")
-    if rmse is None:
-        return f"MSE {row[f'{split}_mse']:.4g} of scaled targets"
     if row[f"{split}_mse"] < 0:  # the estimate from two draws may be
         return "RMSE unknown, as draws differ too widely"
-    return f"RMSE {rmse:.4g} {unit}".rstrip()
+    if row.get(f"{split}_rmse") is not None:
+        return f"RMSE {row[f'{split}_rmse']:.4g} {unit[0]}".rstrip()
+    each = [
+        f"{value:.4g} {one} ({name_of(names, k)})"
+        for k, (value, one) in enumerate(zip(row.get(f"{split}_rmse_by_output", ()), unit))
+    ]
+    return f"RMSE {', '.join(each)}" if each else ""
 
 
 class Board:
@@ -91,9 +102,9 @@ class Board:
 class Watch:
     """Progress with the time left: a bar on a terminal, a line now and then in a log, nothing when quiet."""
 
-    def __init__(self, epochs: int, done: int, *, quiet: bool, unit: str = "") -> None:
-        """Start the clock at epoch `done` of `epochs`; errors are in this unit."""
-        self.unit = unit
+    def __init__(self, epochs: int, done: int, *, quiet: bool, data: DataSet) -> None:
+        """Start the clock at epoch `done` of `epochs`; errors are in the data's units."""
+        self.data = data
         self.epochs, self.first, self.start, self.printed = epochs, done, time.monotonic(), 0.0
         self.quiet, self.bar, self.task = quiet, None, None
         if not quiet and sys.stderr.isatty():
@@ -110,9 +121,10 @@ class Watch:
             return
         epoch, now = int(row["epoch"]), time.monotonic()
         left = (now - self.start) / max(1, epoch - self.first) * (self.epochs - epoch)
-        train, valid = (error_text(row, split, self.unit) for split in ("train", "valid"))
+        unit, names = self.data.unit, self.data.names
+        train, valid = (error_text(row, split, unit, names) for split in ("train", "valid"))
         text = (
-            f"epoch {epoch}/{self.epochs}  loss {row['train_loss']:.4f}  train {train}  "
+            f"epoch {epoch}/{self.epochs}  loss {row['train_loss']:.4f}  {train and f'train {train}  '}"
             f"valid {valid}{' (best)' if kept else ''}  factor {row['valid_factor']:.2f}  "
             f"rate {row['learning_rate']:.1g}  {row['seconds']:.1f} s, {_clock(left)} left"
         )

@@ -191,7 +191,7 @@ def _go_on(
     steps = (recipe.epochs - len(state.rows)) * (len(job.train) // (job.size * job.processes.world_size))
     stepping = make_step(job, optimizer, meter, graph=graph, steps=steps)
     on = random_parts(job)
-    watch = Watch(recipe.epochs, len(state.rows), quiet=quiet, unit=job.data.unit[0])
+    watch = Watch(recipe.epochs, len(state.rows), quiet=quiet, data=job.data)
     board = Board(None if folder is None else folder / "tensorboard", len(state.rows) + 1)
     saved, stopped = time.monotonic(), False
     try:

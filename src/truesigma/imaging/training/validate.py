@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,14 +37,16 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
     so that the product of their residuals is, on average, the squared error of the mean of many. The term is e / v for
     Gaussian and |y - mu| / b for Laplace, mu being the mean of the two; its mean over cases is the squared factor, or
     the factor, of the aleatoric part (`definitions` 3). The other error, last, is that of the mean of the two: the
-    product and a quarter of their squared difference. It is larger on average, and never below 0.
-    draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns (5, case).
+    product and a quarter of their squared difference. It is larger on average, and never below 0. The first of the two
+    errors follows for each output apart.
+    draws: one or two pairs of mean (case, output) and log-variance or log b. target: (case, output). Returns
+    (5 + output, case).
 
     >>> zero, three = torch.zeros(1, 1), torch.full((1, 1), 3.0)
     >>> case_scores([(zero, zero)], three, "gaussian")[1:].flatten()
-    tensor([9., 1., 9., 9.])
+    tensor([9., 1., 9., 9., 9.])
     >>> case_scores([(zero, zero), (2 * three, zero)], three, "gaussian")[1:].flatten()
-    tensor([-9.,  1., -9.,  0.])
+    tensor([-9.,  1., -9.,  0., -9.])
     """
     loss = torch.stack([LIKELIHOODS[likelihood](mean, second, target) for mean, second in draws]).mean(0)
     residuals = [mean.float() - target.float() for mean, _ in draws]
@@ -53,9 +56,8 @@ def case_scores(draws: Sequence[tuple[Tensor, Tensor]], target: Tensor, likeliho
         term = error / variance
     else:
         term = middle.abs() / (variance / 2).sqrt()
-    return torch.stack(
-        [loss, *(value.flatten(1).mean(1) for value in (error, variance, term, middle.square()))]
-    )
+    averaged = [value.flatten(1).mean(1) for value in (error, variance, term, middle.square())]
+    return torch.cat([torch.stack([loss, *averaged]), error.flatten(1).T])
 
 
 @torch.no_grad()
@@ -80,7 +82,7 @@ def validate(job: Job, name: str, *, on: Choice | None = None, fast: bool = Fals
 
     Running batch statistics, and two draws with these modules `on`, the same in every epoch: what changes is the
     network. None: one pass without dropout. fast: with fused kernels, as `faster` trains.
-    Returns a float64 tensor (6,) on the host.
+    Returns a float64 tensor (6 + output,) on the host.
     """
     net, split, device, rank = job.net, job.data.splits[name], job.device, job.processes.global_rank
     size = (16 if device.type == "cuda" else 4) * job.recipe.batch
@@ -95,7 +97,7 @@ def validate(job: Job, name: str, *, on: Choice | None = None, fast: bool = Fals
                 draws = _draws(net, images, on)
             parts.append(case_scores(draws, batch.target, job.likelihood))
     if not parts:
-        return torch.zeros(6, dtype=torch.float64)
+        return torch.zeros(6 + job.data.outputs, dtype=torch.float64)
     scores = torch.cat(parts, 1).cpu().double()
     wrong = ~torch.isfinite(scores).all(0)
     if bool(wrong.any()):
@@ -125,7 +127,7 @@ def _kernels(net: nn.Module, size: int, fast: bool) -> AbstractContextManager[ob
     return fused(net, kernels, size, training=False)
 
 
-def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, float | None]:
+def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[str, Any]:
     """The numbers of a history row: means over the cases, and the factor that would recalibrate the variances.
 
     train: cases, loss, squared error, variance. scores: what `validate` gave for "valid", "test" and "one pass", the
@@ -140,7 +142,7 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
     row |= {f"train_{name}": total / cases for name, total in zip(("loss", "mse", "variance"), sums)}
     for split in ("valid", "test"):
         cases, *sums = scores[split].tolist() if split in scores else (1.0, *(math.nan,) * 5)
-        loss, mse, variance, term, of_two = (total / cases for total in sums)
+        loss, mse, variance, term, of_two, *each = (total / cases for total in sums)
         # The product of two residuals can be below 0, in the mean over very few cases too.
         factor = math.sqrt(max(0.0, term)) if likelihood == "gaussian" else term
         row |= {
@@ -150,11 +152,12 @@ def means(train: Tensor, scores: Mapping[str, Tensor], likelihood: str) -> dict[
             f"{split}_factor": factor,
         }
         if split == "valid":
-            row["valid_mse_two_draws"] = of_two
+            row["valid_mse_two_draws"], by_output = of_two, each
     one_pass = scores.get("one pass")
     row["valid_mse_one_pass"] = math.nan if one_pass is None else float(one_pass[2] / one_pass[0])
     row["test_variance_scaled"] = row["valid_factor"] ** 2 * row["test_variance"]
-    return {name: None if math.isnan(value) else value for name, value in row.items()}
+    known = {name: None if math.isnan(value) else value for name, value in row.items()}
+    return {**known, "valid_mse_by_output": by_output}
 
 
 def warn_of_shift(row: Mapping[str, float]) -> None:
