@@ -64,8 +64,11 @@ def _numpy_namespace() -> Any:
 
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the arrays share; `None` is passed over."""
-    given = [a for a in arrays if a is not None]
-    if all(type(a) is np.ndarray for a in given) and given:
+    given = []
+    for array in arrays:
+        if array is not None:
+            given.append(array)
+    if given and set(map(type, given)) == {np.ndarray}:
         return _numpy_namespace()
     devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
     if len(devices) > 1:

@@ -290,9 +290,12 @@ class Elements:
         return [*ends, weight, xp.astype(some, weight.dtype), *weighted]
 
     def view(self, outputs: Outputs) -> "Elements":
-        check_outputs(outputs)
         # A property that keeps its own object would hold the arrays of every block.
-        return self.elements if outputs == "separate" or self.aleatoric.shape[1] == 1 else self.pooled
+        plain = self if self.mask is None else self._masked
+        if outputs == "separate":
+            return plain
+        check_outputs(outputs)
+        return plain if self.aleatoric.shape[1] == 1 else self.pooled
 
 
 def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
@@ -313,6 +316,8 @@ def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = Non
 def with_weight(cases: Cases) -> Cases:
     """The cases with their weight checked, and with the shape of the location."""
     prediction = cases.prediction
+    if cases.weight is None:
+        return cases
     return changed(cases, weight=check_weight(cases.weight, prediction.location, prediction.mask))
 
 
@@ -321,7 +326,8 @@ def block_rows(cases: Cases) -> list[slice]:
     if len(cases) == 0:
         raise nothing_left()
     step = max(1, chunk_size(cases.target) * len(cases) // math.prod(cases.target.shape))
-    return [slice(start, min(start + step, len(cases))) for start in range(0, len(cases), step)]
+    starts = range(0, len(cases), step)
+    return list(map(slice, starts, [*starts[1:], len(cases)]))
 
 
 def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> Elements:
@@ -343,7 +349,7 @@ def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> El
     # Reshaped a block at a time: an array that is only broadcast would be copied whole.
     parts = {name: on_host(a).reshape((len(some), -1)) for name, a in arrays.items() if a is not None}
     made = Elements(prediction.law, rows, **parts, bounds=prediction.bounds)
-    return made if made.is_large else made.elements
+    return made if made.mask is None or made.is_large else made.elements
 
 
 def check_outputs(outputs: str) -> None:

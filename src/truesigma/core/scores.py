@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ from array_api_compat import is_array_api_obj
 
 from . import plugins
 from .arrays import Array, Host, flat, keep_memory, pack, to_hosts, total, workers
-from .bins import Bins, Spacing, assign, bin_sums, unit_counts
+from .bins import Bins, assign, bin_sums, unit_counts
+from .by_case import ByCase
 from .cases import Cases, unread
 from .checks import nothing_left
 from .elements import Elements, Outputs, Terms, Through, block_rows, elements_of, with_weight
@@ -54,10 +56,13 @@ class OfElements:
 
 def of_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as one that is given all options of a metric, and takes those that are its own keywords."""
-    own = plugins.keywords(function)
+    own = plugins.keywords(function).keys()
 
     def call(value: Any, options: Options) -> Any:
-        return function(value, **{name: options[name] for name in own if name in options})
+        given = {}
+        for name in own & options.keys():
+            given[name] = options[name]
+        return function(value, **given)
 
     return call
 
@@ -82,7 +87,7 @@ class Mean:
         def sums(e: Elements) -> Array:
             return pack(e.aleatoric, e.count, weighted_sum(e, self.terms(e, options)))
 
-        return OfElements(sums, outputs_in(options))
+        return OfElements(sums, options.get("outputs", "separate"))
 
     def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
         """Prepare sums for each case: the number of columns in its row, and what its elements add to them."""
@@ -117,7 +122,7 @@ class Binned:
                 return Sketch.of(*flat(e.variance, e.error(options["error"]), e.weight))
             return bin_sums(e, edges=edges, closed=options.get("closed", True), error=options["error"])
 
-        return OfElements(sums, outputs_in(options))
+        return OfElements(sums, options.get("outputs", "separate"))
 
     def by_case(self, cases: Cases, options: Options) -> tuple[int, Parts]:
         kind: dict[str, Any] = {name: options[name] for name in ("outputs", "bins", "spacing")}
@@ -181,13 +186,6 @@ class Request(NamedTuple):
     sums: Summed
     options: Options
 
-    @property
-    def binned(self) -> tuple[Outputs, int, Spacing] | None:
-        """What its bins are of, their number and their spacing; None for one without bins."""
-        if not isinstance(self.sums, Binned):
-            return None
-        return outputs_in(self.options), self.options["bins"], self.options["spacing"]
-
 
 def request(metric: ModuleType, options: Options) -> Request:
     """The request for a metric's score; options that are not given are at their defaults.
@@ -198,14 +196,14 @@ def request(metric: ModuleType, options: Options) -> Request:
     return Request(metric.SUMS, plugins.settled("metrics", metric, options))
 
 
-def range_plan(requests: Mapping[Any, Request]) -> dict[str, Statistic]:
+def range_plan(requests: Mapping[Any, Request]) -> dict[Outputs, Statistic]:
     """The statistics that edges of bins are made of, by `outputs`: the variances of the elements."""
-    plan: dict[str, Statistic] = {}
-    for one in requests.values():
-        if one.binned is not None:
-            outputs, _, spacing = one.binned
-            if spacing == "mass" or outputs not in plan:
-                plan[outputs] = OfElements(partial(variance_sums, ends=spacing != "mass"), outputs)
+    plan: dict[Outputs, Statistic] = {}
+    for sums, options in requests.values():
+        if isinstance(sums, Binned):
+            outputs, every = options.get("outputs", "separate"), options["spacing"] == "mass"
+            if every or outputs not in plan:
+                plan[outputs] = OfElements(partial(variance_sums, ends=not every), outputs)
     return plan
 
 
@@ -213,8 +211,9 @@ def edges_from(requests: Mapping[Any, Request], looked: Mapping[Any, Sum]) -> Ed
     """The edges of every request with bins, from what `range_plan` summed up; or why there are none."""
     known: dict[Any, Any] = {}
     edges = {}
-    for key, one in requests.items():
-        if (kind := one.binned) is not None:
+    for key, (sums, options) in requests.items():
+        if isinstance(sums, Binned):
+            kind = options.get("outputs", "separate"), options["bins"], options["spacing"]
             if kind not in known:
                 known[kind] = edges_in(looked.get(kind[0]), *kind[1:])
             edges[key] = known[kind]
@@ -261,7 +260,7 @@ def measure(
         unerring = changed(cases, target=cases.prediction.location, _read=True)
         sums.update(edges_from(asked, accumulate_each(unerring, [(None, ranges)])[0]))
     sums.update(accumulate_each(cases, [(None, plan(asked, sums))])[0])
-    return [value_of(one, sums[key]) for key, one in asked.items()]
+    return list(map(value_of, asked.values(), map(sums.get, asked)))
 
 
 def score_of(
@@ -287,19 +286,25 @@ def accumulate_each(cases: Cases, plans: Sequence[tuple[Through | None, Plan]]) 
 
     The recalibrations say `by_block`: they are applied block by block, so that their results stay in the cache.
     """
-    sums: list[Sums] = [{} for _ in plans]
-    if not any(statistics for _, statistics in plans):
-        return sums
+    if not any(map(itemgetter(1), plans)):
+        return [{} for _ in plans]
     keep_memory()
     checked = with_weight(cases)
 
     def work(rows: slice) -> list[Sums]:
-        return [block_sums(elements_of(checked, rows, through), own) for through, own in plans]
+        sums = []
+        for through, statistics in plans:
+            sums.append(block_sums(elements_of(checked, rows, through), statistics))
+        return sums
 
-    for found in _in_order(work, block_rows(checked), workers(cases.target)):
-        for own, new in zip(sums, found):
+    rows = block_rows(checked)
+    if len(rows) == 1:
+        return work(rows[0])
+    totals: list[Sums] = [{} for _ in plans]
+    for found in _in_order(work, rows, workers(cases.target)):
+        for own, new in zip(totals, found):
             _add(own, new)
-    return sums
+    return totals
 
 
 def _in_order(work: Callable[[Any], Any], items: list[Any], threads: int) -> Iterator[Any]:
@@ -307,11 +312,8 @@ def _in_order(work: Callable[[Any], Any], items: list[Any], threads: int) -> Ite
 
     The caller's thread is one of them: where it only waits, two threads often share a core for the first milliseconds.
     """
-    if threads == 1 or len(items) < 3:
-        yield from map(work, items)
-        return
     waiting = iter(items)
-    with ThreadPoolExecutor(threads - 1) as pool:
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
         while batch := list(islice(waiting, threads)):
             others = [pool.submit(work, item) for item in batch[1:]]
             yield work(batch[0])
@@ -320,6 +322,8 @@ def _in_order(work: Callable[[Any], Any], items: list[Any], threads: int) -> Ite
 
 def block_sums(block: Elements, statistics: Plan) -> Sums:
     """Sums of every statistic over a block of cases: each of its laws apart, and a large case in pieces."""
+    if not (block.is_large or isinstance(block.law, ByCase)):
+        return _finite_sums(block, statistics)
     sums: Sums = {}
     for part in block.by_law():
         whole = statistics
@@ -337,9 +341,13 @@ def block_sums(block: Elements, statistics: Plan) -> Sums:
 def _finite_sums(block: Elements, statistics: Plan) -> Sums:
     """Sums of every statistic, on the host; what overflows float32 is summed again in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = {key: _sum_or_reason(statistic, block) for key, statistic in statistics.items()}
-        arrays = [key for key, new in sums.items() if is_array_api_obj(new)]
-        sums.update(zip(arrays, to_hosts([sums[key] for key in arrays])))
+        sums: Sums = {}
+        arrays = {}
+        for key, statistic in statistics.items():
+            sums[key] = _sum_or_reason(statistic, block)
+            if is_array_api_obj(sums[key]):
+                arrays[key] = sums[key]
+        sums.update(zip(arrays, to_hosts(list(arrays.values()))))
         for key, new in sums.items():
             if _finite(new):
                 continue
@@ -367,7 +375,10 @@ def _finite(sums: Sum) -> bool:
 def weighted_sum(elements: Elements, terms: Terms) -> Array:
     """The sum of a term over the elements, without axes; of booleans the weight where they are true."""
     if isinstance(terms, list):
-        return sum(factor * weighted_sum(elements, part) for factor, part in terms)
+        held = 0.0
+        for factor, part in terms:
+            held = held + factor * weighted_sum(elements, part)
+        return held
     if isinstance(terms, float):
         return terms * elements.count
     return total(terms if elements.weight is None else terms * elements.weight)
@@ -383,7 +394,7 @@ def join_sums(each: Iterable[Mapping[Any, Sum]]) -> Sums:
 
 def _add(sums: Sums, more: Mapping[Any, Sum]) -> None:
     for key, new in more.items():
-        sums[key] = add_sums(sums.get(key), new)
+        sums[key] = add_sums(sums[key], new) if key in sums else new
 
 
 def add_sums(left: Sum, right: Sum) -> Sum:
@@ -402,12 +413,6 @@ def add_sums(left: Sum, right: Sum) -> Sum:
 def weight_of(elements: Elements) -> Host:
     """The weight of each element, 1 where none is given."""
     return np.ones(elements.aleatoric.shape) if elements.weight is None else elements.weight
-
-
-def outputs_in(options: Options) -> Outputs:
-    """Read from the options what an element is; each output on its own if they do not say."""
-    outputs: Outputs = options.get("outputs", "separate")
-    return outputs
 
 
 def _counted(weight: float) -> float:

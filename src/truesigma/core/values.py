@@ -198,13 +198,17 @@ class Prediction:
         check_finite("location", location, mask)
         if aleatoric is None or scale is not None or variance is not None:
             aleatoric = _total_of(location, law, mask, scale, variance, aleatoric, epistemic)
-        given = {"aleatoric": aleatoric, "epistemic": epistemic, "spread": spread}
-        parts = {k: expand(k, as_array(k, part), shape) for k, part in given.items() if part is not None}
-        xp = namespace(location, *parts.values())
-        ends = {name: check_finite(name, part, mask, least=0) for name, part in parts.items()}
-        vars(self).update({"epistemic": None, "spread": None, **parts})
+        low = high = 0.0
+        for name, part in {"aleatoric": aleatoric, "epistemic": epistemic, "spread": spread}.items():
+            made = None if part is None else expand(name, as_array(name, part), shape)
+            vars(self)[name] = made
+            if made is not None:
+                namespace(location, made)
+                ends = check_finite(name, made, mask, least=0)
+                if name != "spread":
+                    low, high = low + ends[0], high + ends[1]
+        xp = namespace(location)
         vars(self).update(location=location, law=law, mask=mask, bounds=bounds)
-        low, high = (sum(ends[k][i] for k in ("aleatoric", "epistemic") if k in ends) for i in (0, 1))
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
             problem = "is 0 or overflows", "a sum above 0 that its dtype can hold; one of the two may be 0"

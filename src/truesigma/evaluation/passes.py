@@ -7,14 +7,13 @@ task of plain values, so that it runs anywhere.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host
 from ..core.cases import Cases, labelled
-from ..core.elements import Outputs
 from ..core.errors import Refusal
 from ..core.law import Undefined, law_from_dict
 from ..core.recalibration import Recalibration, applied
@@ -99,9 +98,9 @@ class Ranging:
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
         plans: list[Plan] = []
         for number, requests in enumerate(self.requests):
-            kinds: Plan = range_plan(requests)
+            kinds = range_plan(requests)
             if not self.exact:
-                kinds = {outputs: OfElements(variance_sketch, cast(Outputs, outputs)) for outputs in kinds}
+                kinds = {outputs: OfElements(variance_sketch, outputs) for outputs in kinds}
             plans.append({f"{number}/{outputs}": one for outputs, one in kinds.items()})
         return _sums(changed(chunk.cases, prediction=prediction), self.fitted, plans)
 

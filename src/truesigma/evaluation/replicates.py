@@ -22,7 +22,7 @@ from ..core.checks import check_level
 from ..core.elements import blocks
 from ..core.factors import factor_of
 from ..core.law import Undefined
-from ..core.scores import Mean, Options, Summed, outputs_in, request, value_of, weight_of
+from ..core.scores import Mean, Options, Summed, request, value_of, weight_of
 
 By = Literal[
     "auto", "case", "patient", "group"
@@ -272,7 +272,7 @@ def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None =
     """
     from scipy.sparse import coo_array, csr_array
 
-    into, outputs = np.arange(len(cases)) if into is None else into, outputs_in(options)
+    into, outputs = np.arange(len(cases)) if into is None else into, options.get("outputs", "separate")
     width, parts = sums.by_case(cases, options)
     clusters = int(into.max(initial=-1)) + 1
     whole = csr_array((clusters, width))
