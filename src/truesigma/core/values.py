@@ -2,7 +2,8 @@
 
 Every value checks what it is given once, when it is made; the mathematics behind it then holds only mathematics.
 Axes: the case first (behind the draw, in Draws), every further axis is output. Values outside a mask are neither
-checked nor used, so NaN may be there.
+checked nor used, so NaN may be there. Arrays are not copied, since they may fill the memory: whoever changes one in
+place afterwards changes the value, too, and should give a copy.
 """
 
 import math
