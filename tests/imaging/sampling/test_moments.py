@@ -6,7 +6,7 @@ import torch
 from dropout_networks import convolutional
 
 from truesigma.core.values import Draws
-from truesigma.imaging.sampling.draws import moments_and_error
+from truesigma.imaging.sampling.draws import dropout_moments
 from truesigma.imaging.sampling.moments import Moments, error_of
 
 
@@ -35,13 +35,12 @@ def test_errors_are_those_of_a_loop_over_draws(sizes):
 
 def test_repeated_draws_vary_as_the_error_says():
     net, x = convolutional().eval(), torch.randn(3, 1, 12, 12, generator=torch.Generator().manual_seed(0))
-    found = [
-        moments_and_error(net, [x], draws=40, seed=seed, law=Draws([[0.0]], [[1.0]]).law)
-        for seed in range(150)
-    ]
-    location = np.stack([prediction.location for prediction, _ in found])
-    scale = np.stack([np.log(prediction.scale) for prediction, _ in found])
-    said = np.sqrt(np.mean([error.location**2 for _, error in found], axis=0))
+    predictions, errors = [], []
+    for seed in range(150):
+        predictions.append(dropout_moments(net, [x], draws=40, seed=seed, note=errors.append))
+    location = np.stack([prediction.location for prediction in predictions])
+    scale = np.stack([np.log(prediction.scale) for prediction in predictions])
+    said = np.sqrt(np.mean([error.location**2 for error in errors], axis=0))
     np.testing.assert_allclose(location.std(0), said, rtol=0.25)
-    said = np.sqrt(np.mean([error.relative_scale**2 for _, error in found], axis=0))
+    said = np.sqrt(np.mean([error.relative_scale**2 for error in errors], axis=0))
     np.testing.assert_allclose(scale.std(0), said, rtol=0.4)

@@ -22,7 +22,7 @@ from ..data.dataset import DataSet, batches, resident
 from ..data.inputs import with_planes
 from ..data.source import Intake
 from ..data.units import SCALED, units_of
-from ..sampling.draws import Masks, Precision, dropout_draws, ensemble_draws, moments_and_error
+from ..sampling.draws import Masks, Precision, dropout_draws, dropout_moments, ensemble_draws
 from ..sampling.moments import MonteCarloError, error_of
 
 AHEAD = 2  # batches of new images that are read while one is predicted
@@ -206,10 +206,7 @@ def _sample(
 ) -> Draws | Prediction:
     options: dict[str, Any] = {"precision": precision, "compile": compile, "masks": masks}
     if isinstance(nets, nn.Module) and moments:
-        value, error = moments_and_error(nets, images, draws=draws, seed=seed, law=law, **options)
-        if note is not None:
-            note(error)
-        return value
+        return dropout_moments(nets, images, draws=draws, seed=seed, law=law, note=note, **options)
     if isinstance(nets, nn.Module):
         drawn = dropout_draws(nets, images, draws=draws, seed=seed, law=law, **options)
     else:

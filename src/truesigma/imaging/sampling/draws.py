@@ -1,12 +1,13 @@
 """Draw from networks: Monte-Carlo dropout and ensembles."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.checks import check_choice, check_whole
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
 from ..data.batches import bare, images, placing
@@ -20,6 +21,7 @@ from .trace import autocast, check_precision
 
 Precision = Literal["fp32", "bf16"]
 Masks = Literal["common", "independent"]
+S = TypeVar("S", "_Kept", Moments)
 
 
 def dropout_draws(
@@ -74,18 +76,8 @@ def dropout_draws(
 
     Reference: Gal and Ghahramani, 2016; Kendall and Gal, 2017; Laves et al., MELBA 2021, Eq. 10.
     """
-    return drawn(sampler_for(net, draws, seed, law, precision, compile, chunk, masks), batches, draws, law)
-
-
-def drawn(sampler: Sampler, batches: Iterable[Any], draws: int, law: Law) -> Draws:
-    """Draw as `dropout_draws` does, with a sampler that can be used again."""
-    kept: list[_Kept] = []
-    clamped = False
-    for number, image in enumerate(images(batches)):
-        kept.append(_Kept())
-        clamped |= _draw(sampler, image, number, draws, law, kept[-1].add)
-    warn_if_clamped(clamped)
-    return _as_draws(kept, law)
+    made = _sampled(_Kept, net, batches, draws, seed, law, precision, compile, chunk, masks)
+    return _as_draws(list(made), law)
 
 
 def dropout_moments(
@@ -99,12 +91,14 @@ def dropout_moments(
     compile: bool | str = False,
     chunk: int | None = None,
     masks: Masks = "common",
+    note: Callable[[MonteCarloError], None] | None = None,
 ) -> Prediction:
     """The moments of Monte-Carlo dropout without keeping the draws: memory does not grow with their number.
 
     location = mean of the draws, epistemic = their variance (ddof 0), aleatoric = mean of their variances.
 
     Args and the rest as for `dropout_draws`.
+        note: is called with the Monte-Carlo error of location and scale.
 
     Returns:
         Prediction on the host in float32, the same as decompose(dropout_draws(...)).
@@ -117,32 +111,11 @@ def dropout_moments(
 
     Reference: Laves et al., MELBA 2021, Eq. 10; Chan, Golub and LeVeque, 1983, Eq. 2.1.
     """
-    options: dict[str, Any] = {"precision": precision, "compile": compile, "chunk": chunk, "masks": masks}
-    return moments_and_error(net, batches, draws=draws, seed=seed, law=law, **options)[0]
-
-
-def moments_and_error(
-    net: nn.Module,
-    batches: Iterable[Any],
-    *,
-    draws: int,
-    seed: int,
-    law: Law,
-    precision: Precision = "fp32",
-    compile: bool | str = False,
-    chunk: int | None = None,
-    masks: Masks = "common",
-) -> tuple[Prediction, MonteCarloError]:
-    """Compute what `dropout_moments` returns, and its Monte-Carlo error."""
-    sampler = sampler_for(net, draws, seed, law, precision, compile, chunk, masks)
-    parts: list[tuple[Any, ...]] = []
-    clamped = False
-    for number, image in enumerate(images(batches)):
-        moments = Moments()
-        clamped |= _draw(sampler, image, number, draws, law, moments.add)
-        parts.append(moments.on_host())
-    warn_if_clamped(clamped)
-    return prediction_of(parts, law)
+    made = _sampled(Moments, net, batches, draws, seed, law, precision, compile, chunk, masks)
+    prediction, error = prediction_of([moments.on_host() for moments in made], law)
+    if note is not None:
+        note(error)
+    return prediction
 
 
 def ensemble_draws(
@@ -218,8 +191,10 @@ def _evaluate(net: nn.Module, batch: Tensor, member: int, number: int, precision
     return outputs
 
 
-def sampler_for(
+def _sampled(
+    sums: Callable[[], S],
     net: nn.Module,
+    batches: Iterable[Any],
     draws: int,
     seed: int,
     law: Law,
@@ -227,44 +202,29 @@ def sampler_for(
     compile: bool | str,
     chunk: int | None,
     masks: Masks,
-) -> Sampler:
-    """Check the choices, and make a sampler."""
+) -> Iterator[S]:
+    """Check the choices, and draw: yields, for each batch, new `sums` with all of its draws added."""
     check_law(law)
     check_precision(precision)
-    if masks not in KINDS:
-        raise ValueError(f"masks is {masks!r}; expected 'common' (to all images) or 'independent'.")
-    for name, value, least in (
-        ("draws", draws, 1),
-        ("chunk", 1 if chunk is None else chunk, 1),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}.")
+    check_choice("masks", masks, *KINDS)
+    for name, value in (("draws", draws), ("chunk", 1 if chunk is None else chunk)):
+        check_whole(name, value, 1)
+    check_whole("seed", seed, 0)
     net = bare(net)  # what torch.compile wrapped is split and compiled in our own way here
     mode = compile if isinstance(compile, str) else compile_mode(net) if compile else ""
-    return Sampler(net, precision, mode, chunk, int(seed), masks)
+    sampler, clamped = Sampler(net, precision, mode, chunk, int(seed), masks), False
+    for number, image in enumerate(images(batches)):
+        batch, made = sampler.place(image), sums()
 
+        def add(count: int, outputs: Any) -> None:
+            nonlocal clamped
+            mean, variance, far = values(outputs, count, batch, number, law)  # noqa: B023  (called in this turn)
+            clamped |= far
+            made.add(mean, variance)  # noqa: B023
 
-def _draw(
-    sampler: Sampler,
-    image: Tensor,
-    number: int,
-    draws: int,
-    law: Law,
-    use: Callable[[Tensor, Tensor], None],
-) -> bool:
-    """Draw from one batch and pass on (mean, variance); returns whether an exponent had to be kept in bounds."""
-    batch = sampler.place(image)
-    clamped = False
-
-    def check(count: int, outputs: Any) -> None:
-        nonlocal clamped
-        mean, variance, far = values(outputs, count, batch, number, law)
-        clamped |= far
-        use(mean, variance)
-
-    sampler.draw(batch, number, draws, check)
-    return clamped
+        sampler.draw(batch, number, draws, add)
+        yield made
+    warn_if_clamped(clamped)
 
 
 class _Kept:
