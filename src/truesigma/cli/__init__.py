@@ -129,7 +129,7 @@ def _program(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
     unpack_limit: Annotated[
-        float | None, typer.Option(metavar="GB", help="Memory that a packed file may ask for. [default: 2]")
+        float | None, typer.Option(metavar="GB", help="Most memory for a packed file, in GB. [default: 2]")
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")

@@ -37,34 +37,35 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
 
 Json = Annotated[str | None, Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")]
 Calibration = Annotated[Path, Option(metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet.")]
-Like = Annotated[Path | None, Option(metavar="FILE", help="Weight the cases to be like these of a new site.")]
+Like = Annotated[Path | None, Option(metavar="FILE", help="Weight cases to resemble these of a new site.")]
 Column = Annotated[
     list[str] | None, Option(metavar="ROLE=NAME", help="Columns by role: target=age, weight=none; repeat it.")
 ]
 Missing = Annotated[
-    list[str] | None, Option(metavar="empty|NUMBER", help="Leave out cases with such a target; repeat it.")
+    list[str] | None, Option(metavar="empty|NUMBER", help="Leave out cases with this target; repeat it.")
 ]
-Law = Annotated[str | None, Option(help="normal or laplace, for files that do not say it.")]
+Law = Annotated[str | None, Option(help="Law, normal or laplace, if files do not say it.")]
 Recalibrations = Annotated[
-    str, Option(autocompletion=names_of("recalibrate"), help="Comma list, as none,sigma:part=aleatoric,aux.")
+    str,
+    Option(autocompletion=names_of("recalibrate"), help="Comma list, such as none,sigma:part=aleatoric,aux."),
 ]
 Recipe = Annotated[
     str, Option(autocompletion=names_of("recipes"), help="exact, own, paper, code, or a TOML file.")
 ]
 Settings = Annotated[
     list[str] | None,
-    Option("--set", metavar="TABLE.KEY=VALUE", help="In the words of a recipe, see above; repeat it."),
+    Option("--set", metavar="TABLE.KEY=VALUE", help="A recipe's setting, see above; repeat it."),
 ]
-Levels = Annotated[str | None, Option("--level", help="Of the intervals; several: 0.5,0.9. [default: 0.9]")]
-Card = Annotated[Path | None, Option("--card", metavar="FILE", help="Recalibrate with what calibrate wrote.")]
-Draws = Annotated[int | None, Option(help="Of each case. [default: the card's, or the recipe's]")]
-Seed = Annotated[int | None, Option(help="Of the dropout masks. [default: the card's, or 0]")]
-Deterministic = Annotated[bool, Option("--deterministic", help="A single pass without dropout.")]
+Levels = Annotated[str | None, Option("--level", help="Levels of intervals, as 0.5,0.9. [default: 0.9]")]
+Card = Annotated[Path | None, Option("--card", metavar="FILE", help="Recalibrate with this card.")]
+Draws = Annotated[int | None, Option(help="Draws per case. [default: the card's, or recipe's]")]
+Seed = Annotated[int | None, Option(help="Seed of dropout masks. [default: the card's, or 0]")]
+Deterministic = Annotated[bool, Option("--deterministic", help="Predict in one pass, without dropout.")]
 Plugins = Annotated[
-    list[Path] | None, Option("--plugin", metavar="FILE.py", help="Python that the runs may use; repeat it.")
+    list[Path] | None, Option("--plugin", metavar="FILE.py", help="Python file that runs may use; repeat it.")
 ]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:NUMBER or mps.")]
-TimeLimit = Annotated[str | None, Option(help="Such as 90, 30m or 8h; the same command resumes.")]
+TimeLimit = Annotated[str | None, Option(help="Stop after 90, 30m or 8h; run again to resume.")]
 
 
 def join_files(arguments: Sequence[str]) -> list[str]:

@@ -13,18 +13,24 @@ from ._output import check_output, deliver, progress
 
 
 def apply(
-    card: Annotated[Path, Argument(metavar="CARD", help="What calibrate wrote.")],
+    card: Annotated[Path, Argument(metavar="CARD", help="The card that calibrate wrote.")],
     predictions: Annotated[
         list[str], Argument(metavar="PREDICTIONS", help="A .npz, .csv or .parquet file, or NIfTI maps.")
     ],
     out: Annotated[
-        Path, Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet; for maps a folder.")
+        Path,
+        Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file to write, .npz, .csv or .parquet; for maps a folder.",
+        ),
     ],
     level: Levels = None,
     column: Column = None,
     law: Law = None,
     checkpoint: Annotated[
-        str, Option(metavar="MARK", help="Of the network, if the predictions do not name it.")
+        str, Option(metavar="MARK", help="The network's mark, if the predictions do not name it.")
     ] = "",
     recalibrate: Annotated[
         str | None, Option(metavar="FILE", help="The plug-in file that the card was fitted with.")

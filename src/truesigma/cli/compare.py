@@ -31,7 +31,7 @@ def compare(
     seed: Annotated[int, Option(help="Of the parts and the intervals.")] = 0,
     out: Annotated[
         Path | None,
-        Option("--out", "-o", metavar="FILE", help="The card of the choice, fitted on all cases."),
+        Option("--out", "-o", metavar="FILE", help="Card to write: the choice, fitted on all cases."),
     ] = None,
     recipe: Recipe = "exact",
     column: Column = None,

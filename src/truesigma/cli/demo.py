@@ -11,15 +11,15 @@ from ._output import check_output, deliver, resumable, say, sayer
 
 
 def demo(
-    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="Where everything goes.")] = Path(
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="Folder for everything.")] = Path(
         "demo-output"
     ),
-    seed: Annotated[int, Option(help="Of the simulation and the network.")] = 0,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     train: Annotated[int, Option(help="Cases to train on.")] = 400,
     valid: Annotated[int, Option(help="Cases to recalibrate on.")] = 600,
     test: Annotated[int, Option(help="Cases to score on.")] = 1600,
-    epochs: Annotated[int, Option(help="Of training.")] = 45,
-    draws: Annotated[int, Option(help="For each case.")] = 25,
+    epochs: Annotated[int, Option(help="Epochs of training.")] = 45,
+    draws: Annotated[int, Option(help="Draws for each case.")] = 25,
     json: Json = None,
 ) -> None:
     """The whole chain on simulated images, in a minute."""

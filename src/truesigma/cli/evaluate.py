@@ -41,17 +41,18 @@ def evaluate(
     ],
     recalibrate: Recalibrations = "none,sigma,aux",
     metrics: Annotated[
-        str | None, Option(autocompletion=names_of("metrics"), help="Comma list, as nll,uce:bins=10; or all.")
+        str | None,
+        Option(autocompletion=names_of("metrics"), help="Comma list, such as nll,uce:bins=10; or all."),
     ] = None,
     recipe: Recipe = "exact",
     like: Like = None,
     by_group: Annotated[bool, Option("--by-group", help="Score each group, too.")] = False,
     one_pass: Annotated[bool, Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")] = False,
     engine: Annotated[
-        str | None, Option(help="local, ray, or a Ray cluster's address, such as auto: where files are read.")
+        str | None, Option(help="Where files are read: local, ray, or a Ray cluster's address.")
     ] = None,
     keep: Annotated[
-        Path | None, Option(metavar="DIR", help="Keep what each file adds up to, and resume from it.")
+        Path | None, Option(metavar="DIR", help="Keep the sums of each file here, and resume from them.")
     ] = None,
     column: Column = None,
     missing: Missing = None,
@@ -95,7 +96,7 @@ def calibrate(
     calibration: CalibrationFiles,
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The card to write, a .json file.")],
     recalibrate: Annotated[
-        str, Option(autocompletion=names_of("recalibrate"), help="One recalibration, as aux:hidden=4.")
+        str, Option(autocompletion=names_of("recalibrate"), help="One recalibration, such as aux:hidden=4.")
     ] = "sigma",
     recipe: Recipe = "exact",
     like: Like = None,

@@ -79,9 +79,13 @@ class FigureRequest:
 
 
 def figure(
-    kind: Annotated[str, Argument(metavar="KIND", help="calibration, coverage, rejection, ...; see above.")],
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Cases to show; several: repeated runs.")],
-    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="A .pdf, .png or .svg file.")],
+    kind: Annotated[
+        str, Argument(metavar="KIND", help="Kind of figure: calibration, coverage, ...; see above.")
+    ],
+    files: Annotated[
+        list[Path], Argument(metavar="FILE...", help="Cases to show; several files: repeated runs.")
+    ],
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="File to write, .pdf, .png or .svg.")],
     calibration: Annotated[
         Path | None, Option(metavar="FILE", help="Cases to fit on; without it nothing is recalibrated.")
     ] = None,
@@ -89,10 +93,10 @@ def figure(
         str | None, Option(autocompletion=names_of("recalibrate"), help="Comma list. [default: none,sigma]")
     ] = None,
     image: Annotated[
-        Path | None, Option(metavar="FILE", help="Of the region's case; the outputs count its pixels.")
+        Path | None, Option(metavar="FILE", help="Image of the region's case, in whose pixels outputs are.")
     ] = None,
-    title: Annotated[str, Option(help="Of the panel.")] = "",
-    unit: Annotated[str | None, Option(help="Of the target. [default: the file's]")] = None,
+    title: Annotated[str, Option(help="Title of the panel.")] = "",
+    unit: Annotated[str | None, Option(help="Unit of the target. [default: the file's]")] = None,
     recipe: Recipe = "exact",
     column: Column = None,
     missing: Missing = None,

@@ -20,24 +20,28 @@ PLANNED = ("split", "size", "mm_per_pixel", "spacing", "inputs")  # of [data], o
 
 
 def init(
-    images: Annotated[Path | None, Option(metavar="DIR", help="The folder of the images.")] = None,
-    table: Annotated[Path | None, Option(metavar="CSV", help="Their table, if there are several.")] = None,
-    target: Annotated[list[str] | None, Option(metavar="COLUMN", help="What to predict; repeat it.")] = None,
-    unit: Annotated[list[str] | None, Option(help="Of the targets: one for all, or one each.")] = None,
+    images: Annotated[Path | None, Option(metavar="DIR", help="Folder of the images.")] = None,
+    table: Annotated[
+        Path | None, Option(metavar="CSV", help="Table of the images, if there are several.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, Option(metavar="COLUMN", help="Column to predict; repeat it.")
+    ] = None,
+    unit: Annotated[list[str] | None, Option(help="Unit of the targets: one for all, or one each.")] = None,
     image: Annotated[
-        str | None, Option(metavar="COLUMN", help="Of the paths, or a pattern: {patient}/{id}.png.")
+        str | None, Option(metavar="COLUMN", help="Column of paths, or a pattern: {patient}/{id}.png.")
     ] = None,
     patient: Annotated[
-        str | None, Option(metavar="COLUMN", help="Never in two splits; or a pattern: '([0-9]+)_'.")
+        str | None, Option(metavar="COLUMN", help="Column of patients, or a pattern: '([0-9]+)_'.")
     ] = None,
     group: Annotated[
-        str | None, Option(metavar="COLUMN", help="Looked at apart, as site; without --patient, the patient.")
+        str | None, Option(metavar="COLUMN", help="Column of groups (sites); patients, if none are named.")
     ] = None,
     settings: Settings = None,
-    out: Annotated[
-        Path, Option("--out", "-o", metavar="FILE", help="The recipe to write, a .toml file.")
-    ] = Path("recipe.toml"),
-    force: Annotated[bool, Option("--force", help="Overwrite a recipe that is there.")] = False,
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="Recipe to write, a .toml file.")] = Path(
+        "recipe.toml"
+    ),
+    force: Annotated[bool, Option("--force", help="Overwrite an existing recipe.")] = False,
     device: Device = "auto",
     json: Json = None,
 ) -> None:

@@ -38,22 +38,22 @@ def predict(
     runs: Annotated[
         list[Path], Argument(metavar="RUN...", help="Folders that train wrote; several: an ensemble.")
     ],
-    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help=".npz, .csv or .parquet to write.")],
-    split: Annotated[str | None, Option(help="train, valid or test. [default: test]")] = None,
+    out: Annotated[
+        Path, Option("--out", "-o", metavar="FILE", help="File to write, .npz, .csv or .parquet.")
+    ],
+    split: Annotated[str | None, Option(help="Split: train, valid or test. [default: test]")] = None,
     images: Annotated[
-        list[str] | None, Option(metavar="FOLDER|FILE...", help="New images instead, without targets.")
+        list[str] | None, Option(metavar="FOLDER|FILE...", help="New images instead of a split.")
     ] = None,
-    table: Annotated[
-        Path | None, Option(metavar="CSV", help="Columns that the network takes beside new images.")
-    ] = None,
+    table: Annotated[Path | None, Option(metavar="CSV", help="Table of inputs beside new images.")] = None,
     card: Card = None,
     level: Levels = None,
     draws: Draws = None,
     seed: Seed = None,
     deterministic: Deterministic = False,
-    scaled: Annotated[bool, Option("--scaled", help="In about [0, 1], not in the target's unit.")] = False,
+    scaled: Annotated[bool, Option("--scaled", help="Write about [0, 1], not the target's unit.")] = False,
     skip_broken: Annotated[bool, Option("--skip-broken", help="Leave out unreadable images.")] = False,
-    root: Annotated[str | None, Option(metavar="DIR", help="Where the data is, if it has moved.")] = None,
+    root: Annotated[str | None, Option(metavar="DIR", help="Folder of the data, if it has moved.")] = None,
     plugin: Plugins = None,
     settings: Settings = None,
     device: Device = "auto",

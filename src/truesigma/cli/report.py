@@ -33,10 +33,10 @@ def report(
     out: Annotated[
         Path, Option("--out", "-o", metavar="FILE", help="The page to write, an .html file.")
     ] = Path("report.html"),
-    level: Annotated[float, Option(help="Of the intervals the page speaks of.")] = 0.9,
-    by: Annotated[str, Option(help="Bootstrap by case, by patient, or auto.")] = "auto",
-    replicates: Annotated[int, Option(help="Of the bootstrap.")] = 1000,
-    title: Annotated[str, Option(help="Of the page; else target, unit, network and file, where known.")] = "",
+    level: Annotated[float, Option(help="Level of the intervals.")] = 0.9,
+    by: Annotated[str, Option(help="Bootstrap by case, patient, or auto.")] = "auto",
+    replicates: Annotated[int, Option(help="Bootstrap replicates.")] = 1000,
+    title: Annotated[str, Option(help="Title of the page. [default: target, unit, network, file]")] = "",
     recipe: Recipe = "exact",
     column: Column = None,
     missing: Missing = None,

@@ -10,15 +10,15 @@ from ._output import check_output, deliver, resumable, say, sayer, ticker
 
 
 def run(
-    recipe: Annotated[Path, Argument(metavar="RECIPE", help="What init wrote.")] = Path("recipe.toml"),
+    recipe: Annotated[Path, Argument(metavar="RECIPE", help="Recipe that init wrote.")] = Path("recipe.toml"),
     out: Annotated[
-        Path | None, Option("--out", "-o", metavar="DIR", help="Write here. [default: the recipe's]")
+        Path | None, Option("--out", "-o", metavar="DIR", help="Output folder. [default: the recipe's]")
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Say what it will do, how long and how much memory it takes.")
+        bool, Option("--dry-run", help="Only say what would be done, how long and in how much memory.")
     ] = False,
     redo: Annotated[
-        bool, Option("--redo", help="Do again what a changed recipe, or changed data, touches.")
+        bool, Option("--redo", help="Redo what a changed recipe, or changed data, affects.")
     ] = False,
     time_limit: TimeLimit = None,
     device: Device = "auto",

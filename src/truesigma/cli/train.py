@@ -20,19 +20,22 @@ OF_RUN = ("likelihood", "variances", "pretrained", "weights", "precision", "work
 
 def train(
     dataset: Annotated[
-        str, Argument(autocompletion=names_of("datasets"), help="See `list datasets`; or a .py file.")
+        str,
+        Argument(autocompletion=names_of("datasets"), help="Data set, see `list datasets`; or a .py file."),
     ],
-    root: Annotated[str, Option(metavar="DIR", help="The data set's folder or zip file.")],
-    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The run's folder.")],
+    root: Annotated[str, Option(metavar="DIR", help="Folder or zip file of the data set.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="Folder of the run.")],
     backbone: Annotated[
         str,
-        Option(autocompletion=names_of("backbones"), help="See `list backbones`; timm:NAME, or a .py file."),
+        Option(
+            autocompletion=names_of("backbones"), help="See `list backbones`; or timm:NAME, or a .py file."
+        ),
     ] = "resnet101",
     recipe: Recipe = "exact",
     settings: Settings = None,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
     device: Device = "auto",
-    devices: Annotated[int, Option(help="Processes, one for each GPU.")] = 1,
+    devices: Annotated[int, Option(help="Number of processes, one per GPU.")] = 1,
     time_limit: TimeLimit = None,
     resume: Annotated[bool, Option(help="Resume the run in this folder, or overwrite it.")] = True,
     json: Json = None,

@@ -12,7 +12,9 @@ from ._output import check_output, deliver
 def verify(
     path: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER|FILE", help="Of run or train; a card, scores, a report, an .onnx."),
+        typer.Argument(
+            metavar="FOLDER|FILE", help="A folder of run or train, a card, scores, a report, an .onnx."
+        ),
     ],
     plugin: Plugins = None,
     json: Json = None,
