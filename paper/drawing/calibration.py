@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from truesigma import Prediction
+from truesigma import Cases, Prediction
 from truesigma.core import Spacing
 from truesigma.diagrams import calibration, look
 
@@ -69,4 +69,4 @@ def bins_of(
     options = {key: chosen[key] for key in ("error", "outputs", "bins")}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* bins of equal width")  # crowded ones have a row of their own
-        return calibration.table(list(predictions), list(targets), spacing=spacing, **options)
+        return calibration.table(list(map(Cases, predictions, targets)), spacing=spacing, **options)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from truesigma import Cases
 from truesigma.diagrams import coverage
 
 from ..paper import Paper
@@ -21,8 +22,8 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, Rows]:
         # Intervals are per output with its own scale in every recipe; the factor is the exact one.
         tables = {}
         for kind in RECALIBRATIONS:
-            predictions, targets = paper.predictions(name, "test", "exact", kind)
-            found = tables[kind] = coverage.table(list(predictions), list(targets))
+            test = list(map(Cases, *paper.predictions(name, "test", "exact", kind)))
+            found = tables[kind] = coverage.table(test)
             for level, value, sd in zip(*(found.columns[key] for key in ("level", "observed", "deviation"))):
                 if level in coverage.NAMED_LEVELS:
                     said = {"recalibration": kind, "sd": sd, "level": level}

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from truesigma import Cases
 from truesigma.diagrams import coverage, look
 
 from ..paper import Paper
@@ -21,10 +22,8 @@ def draw(paper: Paper, figure: Figure, runs: list[str]) -> tuple[Any, Rows]:
     for panel, name in zip(places, runs):
         panel.plot([5e-4, 1], [5e-4, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=0.9, label="perfect")
         for index, kind in enumerate(("none", "aux", "sigma")):
-            predictions, targets = map(list, paper.predictions(name, "test", "exact", kind))
-            found, named = (
-                coverage.table(predictions, targets, levels=list(levels)) for levels in (1 - OUTSIDE, LEVELS)
-            )
+            test = list(map(Cases, *paper.predictions(name, "test", "exact", kind)))
+            found, named = (coverage.table(test, levels=list(levels)) for levels in (1 - OUTSIDE, LEVELS))
             series = look(kind, index) | {"marker": ""}
             panel.plot(1 - found.level, np.maximum(1 - found.observed, 1e-5), **series, label=kind)
             for level, held in zip(LEVELS, named.observed):

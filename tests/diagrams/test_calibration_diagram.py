@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from truesigma import Prediction
+from truesigma import Cases, Prediction
 from truesigma.diagrams import _style, calibration
 from truesigma.metrics import uce
 
@@ -75,7 +75,7 @@ def test_bins_equal_a_slow_loop(seed, cases, bins, spacing, error, outputs, weig
 
 def test_repeats_share_their_bins(simulated):
     runs, y = simulated(repeats=3)
-    found = calibration.table(runs, y)
+    found = calibration.table([Cases(one, y) for one in runs])
     variances = np.stack([p.total for p in runs])
     assert found.edges[0] == variances.min()
     assert found.edges[-1] == variances.max()
@@ -107,7 +107,7 @@ def test_the_band_of_outputs_that_err_together_covers_the_diagonal():
 @pytest.mark.parametrize("log", [False, True])
 def test_the_drawing_shows_the_table(simulated, log):
     runs, y = simulated(cases=2000, repeats=2)
-    found = calibration.table(runs, y, spacing="mass" if log else "width")
+    found = calibration.table([Cases(one, y) for one in runs], spacing="mass" if log else "width")
     ax = calibration.draw(found, unit="mm", title="none", log=log)
     diagonal, line, few = ax.lines
     solid = found.count >= calibration.TRUST
@@ -167,10 +167,11 @@ def test_one_case_can_be_drawn():
 
 def test_bad_input_says_what_to_do(simulated):
     (p,), y = simulated()
-    with pytest.raises(ValueError, match="2 entries beside 1 repeats"):
-        calibration.table([p], [y, y])
-    with pytest.raises(ValueError, match="expected one, or a list"):
-        calibration.table([], y)
+    with pytest.raises(ValueError, match="give it alone"):
+        calibration.table([Cases(p, y)], y)
+    for many in ([], [p]):
+        with pytest.raises(ValueError, match="or a list of Cases"):
+            calibration.table(many)
     with pytest.raises(ValueError, match="error is 'rmse'"):
         calibration.table(p, y, error="rmse")
     with pytest.raises(ValueError, match="no element is left"):

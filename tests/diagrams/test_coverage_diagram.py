@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from truesigma import Laplace, Prediction
+from truesigma import Cases, Laplace, Prediction
 from truesigma.diagrams import coverage
 
 
@@ -35,7 +35,7 @@ def test_the_band_holds_95_percent_of_calibrated_sets():
 
 def test_repeats_give_a_deviation(simulated):
     runs, y = simulated(repeats=3)
-    found = coverage.table(runs, y)
+    found = coverage.table([Cases(one, y) for one in runs])
     single = np.array([coverage.table(p, y).observed for p in runs])
     np.testing.assert_allclose(found.observed, single.mean(axis=0))
     np.testing.assert_allclose(found.deviation, single.std(axis=0, ddof=1))

@@ -16,6 +16,7 @@ from paper.drawing import ablation, find_figure, read_figures
 from paper.pages.seen import seen
 from paper.rows import FIELDS
 from paper.write import draw_one
+from truesigma import Cases
 from truesigma.diagrams import _bins, calibration
 from truesigma.recalibrate import aux
 
@@ -52,7 +53,7 @@ def test_the_ablation_is_a_calibration_diagram_for_each_number_of_hidden_units(
     run = paper.run("oct_resnet101")
     (valid,), test = (run.cases(split) for split in ("valid", "test"))
     fitted = aux.fit(valid, hidden=3)
-    expected = calibration.table([fitted(one.prediction) for one in test], [one.target for one in test])
+    expected = calibration.table([Cases(fitted(one.prediction), one.target) for one in test])
     assert rows[-1]["value"] == expected.uce
 
 

@@ -43,10 +43,6 @@ class FigureRequest:
     recipe: str
     how: Mapping[str, Any]
 
-    def runs(self) -> list["Cases"]:
-        """Read the cases of every file: repeated runs."""
-        return [read_set(path, self.how) for path in self.files]
-
     def one(self) -> Path:
         """Return the only file; refuse several."""
         if len(self.files) > 1:
@@ -65,6 +61,16 @@ class FigureRequest:
         cases = read_set(self.calibration, self.how)
         choices = split_choices(self.recalibrate or usual)
         return {name: calibrate(cases, name, recipe=recipe) for name in choices}
+
+    def recalibrated(self) -> dict[str, list["Cases"]]:
+        """Recalibrate the cases of every file, which are repeated runs, by choice."""
+        from ..core.values import changed
+
+        runs = [read_set(path, self.how) for path in self.files]
+        return {
+            name: [changed(run, prediction=apply(run), draws=None) for run in runs]
+            for name, apply in self.fitted().items()
+        }
 
     def fitted_one(self, usual: str) -> Any:
         """Make the function, if only one recalibration was chosen."""
@@ -146,29 +152,28 @@ def _calibration(asked: FigureRequest, *, bins: int = 15, spacing: str = "width"
 
     scored = load_recipe(asked.recipe).score_options("uce", "total")
     options = {"bins": bins, "spacing": spacing, "error": scored["error"], "outputs": scored["outputs"]}
-    runs = asked.runs()
-    tables = _tables(diagram, asked, runs, **options)
-    axes = diagram.draw_row(tables, unit=asked.unit_of(runs[0]), log=log)[0]
-    return axes, _columns(tables)
+    made = asked.recalibrated()
+    tables = {name: diagram.table(runs, **options) for name, runs in made.items()}
+    unit = asked.unit_of(next(iter(made.values()))[0])
+    return diagram.draw_row(tables, unit=unit, log=log)[0], _columns(tables)
 
 
 def _coverage(asked: FigureRequest) -> Drawn:
     from ..diagrams import coverage as diagram
 
-    tables = _tables(diagram, asked, asked.runs())
+    tables = {name: diagram.table(runs) for name, runs in asked.recalibrated().items()}
     return diagram.draw(tables, title=asked.title), _columns(tables)
 
 
 def _rejection(asked: FigureRequest, *, over: str = "share") -> Drawn:
     from ..diagrams import rejection as diagram
 
-    cases = read_set(asked.one(), asked.how)
-    tables = {
-        name: diagram.table(apply(cases), cases.target, weight=cases.weight)
-        for name, apply in asked.fitted().items()
-    }
+    asked.one()
+    made = {name: runs[0] for name, runs in asked.recalibrated().items()}
+    tables = {name: diagram.table(cases) for name, cases in made.items()}
     axis: Any = over  # checked where it is used
-    return diagram.draw(tables, over=axis, title=asked.title, unit=asked.unit_of(cases)), _columns(tables)
+    unit = asked.unit_of(next(iter(made.values())))
+    return diagram.draw(tables, over=axis, title=asked.title, unit=unit), _columns(tables)
 
 
 def _shift(asked: FigureRequest) -> Drawn:
@@ -227,17 +232,6 @@ FIGURES = {
     "region": _region,
     "history": _history,
 }
-
-
-def _tables(diagram: Any, asked: FigureRequest, runs: list["Cases"], **options: Any) -> dict[str, Any]:
-    """Make the table of repeated runs for each recalibration."""
-    shown: dict[str, Any] = {
-        "target": [run.target for run in runs],
-        "weight": [run.weight for run in runs],
-        **options,
-    }
-    fitted = asked.fitted()
-    return {name: diagram.table([apply(run) for run in runs], **shown) for name, apply in fitted.items()}
 
 
 def _columns(tables: Mapping[str, Any]) -> dict[str, Any]:

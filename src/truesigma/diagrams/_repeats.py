@@ -9,25 +9,15 @@ from ..core.values import Prediction
 Run = tuple[Prediction, Any, Any]
 
 
-def runs(prediction: Prediction | Cases | Sequence[Prediction], target: Any, weight: Any = None) -> list[Run]:
+def runs(given: Prediction | Cases | Sequence[Cases], target: Any, weight: Any = None) -> list[Run]:
     """List (prediction, target, weight) of each repeat."""
-    if isinstance(prediction, Cases):
-        check_alone(prediction, target, weight)
-        return [(prediction.prediction, prediction.target, prediction.weight)]
-    if isinstance(prediction, Prediction):
+    if isinstance(given, Prediction):
         check_target_given(target)
-        return [(prediction, target, weight)]
-    many = list(prediction)
-    if not many or not all(isinstance(one, Prediction) for one in many):
+        return [(given, target, weight)]
+    check_alone(given, target, weight)
+    many = [given] if isinstance(given, Cases) else list(given)
+    if not many or not all(isinstance(one, Cases) for one in many):
         raise ValueError(
-            "prediction holds no repeats, or not only Predictions; expected one, or a list of them."
+            "expected a Prediction with its target, Cases, or a list of Cases, one for each repeated run."
         )
-    columns = []
-    for name, given in (("target", target), ("weight", weight)):
-        several = isinstance(given, list | tuple)
-        if several and len(given) != len(many):
-            raise ValueError(
-                f"{name} has {len(given)} entries beside {len(many)} repeats; expected one for each, or one for all."
-            )
-        columns.append(list(given) if several else [given] * len(many))
-    return list(zip(many, *columns))
+    return [(one.prediction, one.target, one.weight) for one in many]

@@ -39,7 +39,7 @@ TRUST = 10  # bins with fewer are drawn hollow: their mean error says little
 
 
 def table(
-    prediction: Prediction | Cases | Sequence[Prediction],
+    prediction: Prediction | Cases | Sequence[Cases],
     target: Any = None,
     *,
     weight: Any = None,
@@ -51,9 +51,10 @@ def table(
     """Observed squared error and predicted variance in bins of the predicted variance.
 
     Args:
-        prediction: of the test cases, or a list of repeated test runs; the bins are the same for all of them.
-        target: with the location's shape; for repeats one for each, or one for all.
-        weight: (case,) or the location's shape; for repeats likewise.
+        prediction: of the test cases, with `target` and `weight`; or Cases, which hold them; or a list of Cases, one
+            for each repeated test run, which all have the same bins.
+        target: with the location's shape.
+        weight: (case,) or the location's shape.
         error: "mean" compares the squared error of the mean prediction; "draws" that of every draw (+ spread).
         outputs: "separate" bins each output; "mean" one element per case, averaged over its outputs.
         bins: number of bins.

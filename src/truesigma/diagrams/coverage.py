@@ -52,7 +52,7 @@ class Coverage:
 
 
 def table(
-    prediction: Prediction | Cases | Sequence[Prediction],
+    prediction: Prediction | Cases | Sequence[Cases],
     target: Any = None,
     *,
     weight: Any = None,
@@ -61,9 +61,10 @@ def table(
     """Share of the targets inside the central interval of each level.
 
     Args:
-        prediction: of the test cases, or a list of repeated test runs.
-        target: with the location's shape; for repeats one for each, or one for all.
-        weight: (case,) or the location's shape; for repeats likewise.
+        prediction: of the test cases, with `target` and `weight`; or Cases, which hold them; or a list of Cases, one
+            for each repeated test run.
+        target: with the location's shape.
+        weight: (case,) or the location's shape.
         levels: of the intervals, between 0 and 1.
 
     Returns:
