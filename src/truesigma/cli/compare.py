@@ -27,8 +27,8 @@ def compare(
     metric: Annotated[
         str, Option(autocompletion=names_of("metrics"), help="A proper score: crps, winkler:level=0.9, nll.")
     ] = "crps",
-    folds: Annotated[int, Option(help="Parts; a group is never divided.")] = 10,
-    seed: Annotated[int, Option(help="Of the parts and the intervals.")] = 0,
+    folds: Annotated[int, Option(help="Number of folds; a group is never divided.")] = 10,
+    seed: Annotated[int, Option(help="Random seed of folds and intervals.")] = 0,
     out: Annotated[
         Path | None,
         Option("--out", "-o", metavar="FILE", help="Card to write: the choice, fitted on all cases."),
