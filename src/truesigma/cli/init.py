@@ -37,6 +37,10 @@ def init(
     group: Annotated[
         str | None, Option(metavar="COLUMN", help="Column of groups (sites); patients, if none are named.")
     ] = None,
+    minutes: Annotated[
+        float | None,
+        Option(metavar="M", help="For run: plans compete within them. [default: 10, on a GPU 5]"),
+    ] = None,
     settings: Settings = None,
     out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="Recipe to write, a .toml file.")] = Path(
         "recipe.toml"
@@ -62,7 +66,7 @@ def init(
         raise ValueError(f"{out} exists already; --force overwrites it, -o writes another file.")
     words = {name: words_of(kind) for name, kind in TABLES.items()}
     chosen = read_settings(settings, {"data": None, **words, "output": {"folder": str}})
-    wishes = _wishes(chosen, target or [], unit or [], patient, group)
+    wishes = replace(_wishes(chosen, target or [], unit or [], patient, group), minutes=minutes or 0.0)
     check_backbone(wishes.backbone, out.parent)
     if wishes.weights is not None and not wishes.weights.is_file():
         raise ValueError(f"there is no file {wishes.weights}; expected weights to start from.")
@@ -144,12 +148,23 @@ def _words(proposal: "Proposal", out: Path) -> str:
         f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
         if mm
         else f"size: {side}{why['size']}",
-        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}{_start(proposal)}",
-        f"epochs: {project.train.epochs}{why['epochs']}",
+        *_training(proposal, why),
         *(f"note: {note}" for note in proposal.notes),
         f"written to {out}; next: truesigma run {out} --dry-run",
     ]
     return "\n".join(lines)
+
+
+def _training(proposal: "Proposal", why: dict[str, str]) -> list[str]:
+    """Say what is trained, or that plans compete."""
+    project = proposal.project
+    if project.train.plan:
+        within = f"within {project.train.minutes:g} minutes, of which a third finds the best; more are better"
+        return [f"network, size and epochs: plans compete {within}"]
+    return [
+        f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}{_start(proposal)}",
+        f"epochs: {project.train.epochs}{why['epochs']}",
+    ]
 
 
 def _start(proposal: "Proposal") -> str:

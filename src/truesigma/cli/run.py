@@ -17,6 +17,15 @@ def run(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only say what would be done, how long and in how much memory.")
     ] = False,
+    minutes: Annotated[
+        float | None,
+        Option(
+            metavar="M", help="Plans compete within them; more are more accurate. [default: the recipe's]"
+        ),
+    ] = None,
+    plan: Annotated[
+        str | None, Option(metavar="NAME", help="Carry out this one, as the log names them; or race.")
+    ] = None,
     redo: Annotated[
         bool, Option("--redo", help="Redo what a changed recipe, or changed data, affects.")
     ] = False,
@@ -34,10 +43,18 @@ def run(
         with resumable(folder):
             if dry_run:
                 say("reading the images and timing a few steps; nothing is written")
-                plan = plan_project(recipe, out, device=device)
-                return deliver("\n".join(plan.lines()), plan.to_dict(), json)
+                ahead = plan_project(recipe, out, device=device)
+                return deliver("\n".join(ahead.lines()), ahead.to_dict(), json)
             made = run_project(
-                recipe, out, device=device, redo=redo, time_limit=limit, say=sayer(), tick=ticker
+                recipe,
+                out,
+                device=device,
+                redo=redo,
+                time_limit=limit,
+                plan=plan or "",
+                minutes=minutes or 0.0,
+                say=sayer(),
+                tick=ticker,
             )
     except RuntimeError as problem:
         if type(problem).__name__ != "OutOfMemoryError":  # torch's, which is not imported for --help

@@ -19,7 +19,7 @@ WATCHABLE = (
 NETWORK = ("heads", "stage_dropout", "head_dropout")
 TRAIN = (
     "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
-    "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "draws", "repeats",
+    "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "settle", "draws", "repeats",
 )  # fmt: skip
 
 
@@ -41,6 +41,8 @@ class TrainingRecipe:
     and cases are few. "valid_mse_one_pass" is without dropout, as the members of an ensemble predict.
     loss: what is minimised. "nll" is the negative log-likelihood; "beta_nll" and "faithful" sacrifice less of the
     mean's accuracy for a variance; "mse" trains the mean alone (see `losses`).
+    settle: after the last of `epochs`, gather running statistics anew, and fit a factor for the variance of each output
+    to the validation errors.
     draws, repeats: for the prediction that follows training.
 
     >>> TrainingRecipe(epochs=3).epochs
@@ -67,6 +69,7 @@ class TrainingRecipe:
     warm_up: float = 0.0
     stop: float = 0.0
     loss: str = "nll"
+    settle: bool = False
     draws: int = 25
     repeats: int = 5
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from .ledger import RUNS, STAGES, changes, read_ledger, touched
 from .project import read_project
+from .race import expected
 from .run import parts_of
 from .stages import training_recipe
 from .work import Work, open_work
@@ -23,6 +24,8 @@ class Plan:
     parts: dict[str, str]  # name -> what it does, with what is already done
     done: tuple[str, ...]
     changed: tuple[str, ...]
+    plans: tuple[str, ...]  # that compete; the rest is said of the first of them
+    minutes: float  # that they have
     parameters: int
     device: str
     step: float
@@ -44,6 +47,7 @@ class Plan:
                 for name, words in self.parts.items()
             ],
             "changed": list(self.changed),
+            "plans": list(self.plans),
             "parameters": self.parameters,
             "device": self.device,
             "seconds": {"step": self.step, "training": self.training, "sampling": self.sampling},
@@ -67,6 +71,9 @@ class Plan:
             f"a few steps timed now, {1000 * self.step:.3g} ms each",
             f"memory: {size(self.memory)} {place} at the peak of these steps; disk: about {size(self.disk)}",
         ]
+        if self.plans:
+            within = f"{', '.join(self.plans)} compete within {self.minutes:g} minutes"
+            lines[2:2] = [f"plans: {within}; the following is of the first, with as many epochs as fit"]
         if self.changed:
             lines.append(f"changed since: {'; '.join(self.changed)}; needs --redo")
         return lines
@@ -85,6 +92,8 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
 
     project = read_project(recipe)
     folder = project.results(out)
+    minutes = project.train.minutes
+    project, plans = expected(project, folder, device)
     work = open_work(project, folder, device)
     data: DataSet = work.data
     ledger = read_ledger(folder)
@@ -118,6 +127,8 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         parts={part.name: part.words for part in parts},
         done=done,
         changed=tuple(differences.values()),
+        plans=tuple(plans),
+        minutes=minutes,
         parameters=parameters,
         device=trial.device,
         step=trial.step,
@@ -141,6 +152,7 @@ def _try(work: Work) -> Any:
         build(
             project.backbone, work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
+            link=project.network.link,
             # Says at once if they are not available.
             pretrained=project.network.pretrained and k == 0,
             weights=project.home / project.network.weights if project.network.weights and k == 0 else None,

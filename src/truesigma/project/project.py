@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.checks import check_level
-from ..files.disk import plain
+from ..files.disk import plain, read_json
 from ..files.toml import check_keys, make, read_toml
 
 
@@ -20,11 +20,13 @@ class Network:
     variances: str = "one"
     pretrained: bool = False
     weights: str = ""
+    link: str = ""
     stage_dropout: float | None = None
     head_dropout: float | None = None
 
     def __post_init__(self) -> None:
         _one_of("network.likelihood", self.likelihood, ("gaussian", "laplace"))
+        _one_of("network.link", self.link, ("", "root"))
         _one_of("network.variances", self.variances, ("one", "each"))
         for name in ("stage_dropout", "head_dropout"):
             value = getattr(self, name)
@@ -36,11 +38,16 @@ class Network:
 class Training:
     """[train]: how long, and by which recipe; a rate, patience, schedule or loss that is not given is the recipe's.
 
+    With a `plan`, which is the name of one or "race", the validation cases or that name decide on the network, the size
+    of the images and the epochs, within so many `minutes`.
+
     With `folds` a network is trained for each fold, every case outside the test split is predicted by the network that
     has not seen it, and the networks together are the model.
     """
 
     recipe: str = "own"
+    plan: str = ""
+    minutes: float = 10.0
     folds: int = 0
     epochs: int = 50
     batch: int = 16
@@ -63,6 +70,10 @@ class Training:
         _at_least(
             "train", self, {"folds": 0, "epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1}
         )
+        if not self.minutes > 0:
+            raise ValueError(f"train.minutes is {self.minutes}; expected a number above 0")
+        if self.plan and self.folds:
+            raise ValueError("train.plan and train.folds cannot be combined; choose one")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")
 
@@ -192,11 +203,11 @@ class Project:
 
 
 def read_project(path: str | Path) -> Project:
-    """Read a recipe.toml; an error names the key, its value and what was expected."""
+    """Read a recipe.toml, or the run.json of a race; an error names the key, its value and what was expected."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no recipe {path}; `truesigma init` writes one")
-    tables = read_toml(path)
+    tables = read_json(path).get("recipe", {}) if path.suffix == ".json" else read_toml(path)
     try:
         return _project(tables, path.parent)
     except ValueError as problem:

@@ -13,6 +13,7 @@ from ..files.tables import need_columns
 from .doubts import doubts
 from .plan import clock
 from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
+from .race import RACE
 from .scale import propose_scale, unit_in
 from .survey import Survey
 from .variation import propose_variation
@@ -26,15 +27,19 @@ SIDES = {
 }  # by the number of dimensions
 SMALL = ("small", "small3d")
 LEAST = {2: 32, 3: 16}  # pixels that the small backbones need
+OWN_CALIBRATION = (
+    100  # cases of a calibration split, from which on it is kept apart from the validation cases
+)
 SEEN = 16_000  # images that a first training sees in total; three times as many on a GPU
 EPOCHS = (20, 100)  # at least and at most, before that
+MINUTES_OF_RUN = {False: 10.0, True: 5.0}  # without and with a GPU
 MINUTES = 15  # that it takes a core at most
 RATE = {
     True: 2e-3,
     False: 3e-4,
 }  # of the small backbones, and of large ones, which may start from other weights
 BATCH = {True: 8, False: 16}  # of the same: few cases want many steps
-QUICK = 128  # pixels a side at most without a GPU, where images are squeezed
+QUICK = 176  # pixels a side at most without a GPU, where images are squeezed
 SHARE = 0.2  # of the cases for validation and for test each
 APART = "To look at groups apart, give --patient beside --group: a column of who belongs together"
 # Of the small backbones: before the heads alone, so that the mean of the draws predicts about as well as one pass
@@ -76,6 +81,7 @@ class Wishes:
     output: str = "output"
     seed: int = 0
     folds: int = 0  # to share the cases out in; 0: one split
+    minutes: float = 0.0  # that plans compete within; 0: the usual number
     weights: Path | None = None  # a file that the backbone starts from
 
 
@@ -139,7 +145,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     # A column that is missing, or cannot be an input, is reported here.
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
-    parts = split_rows(seen, groups, whose, split, wishes.seed, wishes.patient is not None)
+    valid, calibration = shares_of(len(seen.rows), wishes)
+    parts = split_rows(seen, groups, whose, split, wishes.seed, wishes.patient is not None, calibration)
     _check_inputs(seen, wishes, parts)
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
@@ -159,8 +166,9 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         "group": group,
         **({"patient": whose} if whose else {}),
         "split": split,
-        "valid": SHARE,
+        "valid": valid,
         "test": SHARE,
+        **({"calibration": calibration} if calibration and not split else {}),
         "seed": wishes.seed,
         "size": size,
         **scale,
@@ -185,6 +193,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         ),
         train=Training(
             folds=wishes.folds,
+            plan="" if _settled(wishes) else RACE,
+            minutes=wishes.minutes or MINUTES_OF_RUN[gpu],
             epochs=wishes.epochs or epochs,
             batch=BATCH[backbone in SMALL],
             learning_rate=RATE[backbone in SMALL],
@@ -207,6 +217,17 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     return Proposal(project, reasons, cases, notes, len(set(groups or [])))
 
 
+def _settled(wishes: Wishes) -> bool:
+    """Tell whether the user has said how to train, so that plans need not compete."""
+    return bool(wishes.epochs or wishes.backbone or wishes.folds or wishes.members)
+
+
+def shares_of(cases: int, wishes: Wishes) -> tuple[float, float]:
+    """Return the shares for validation and for calibration: who chooses the plan does not calibrate it, if possible."""
+    apart = cases * SHARE / 2 >= OWN_CALIBRATION and not _settled(wishes)
+    return (SHARE / 2, SHARE / 2) if apart else (SHARE, 0.0)
+
+
 def _check_inputs(seen: Survey, wishes: Wishes, parts: "Mapping[str, NDArray[np.int64]]") -> None:
     """Refuse inputs with a category that no training case will have; across folds all but test cases are trained on."""
     from ..imaging.data.inputs import fit_inputs
@@ -222,11 +243,18 @@ def _check_inputs(seen: Survey, wishes: Wishes, parts: "Mapping[str, NDArray[np.
 
 
 def split_rows(
-    seen: Survey, groups: Sequence[str] | None, group: str, split: str, seed: int, named: bool = False
+    seen: Survey,
+    groups: Sequence[str] | None,
+    group: str,
+    split: str,
+    seed: int,
+    named: bool = False,
+    calibration: float = 0.0,
 ) -> "dict[str, NDArray[np.int64]]":
     """Find the rows each split will have; an error if one would have none.
 
     group: the column or pattern of who belongs together. named: whether the user has called it the patient.
+    calibration: share of a split of that name, taken out of the validation cases.
     """
     from ..imaging.data.splits import by_column, by_group, check_groups
 
@@ -241,7 +269,7 @@ def split_rows(
             raise ValueError(f"{torn}{apart}") from None
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
-        rows_of = by_group(groups, valid=SHARE, test=SHARE, seed=seed)
+        rows_of = by_group(groups, valid=SHARE - calibration, test=SHARE, calibration=calibration, seed=seed)
         found = len(set(groups))
         what = "case" if not group else "group" if not named else "patient"
         by = f" by {group!r}" if group else ""

@@ -10,7 +10,8 @@ from typing import Any
 from ..core.checks import number_of
 from ..files.disk import locked, write_text
 from .ledger import STAGES, Ledger, open_ledger
-from .project import AUTO, read_project
+from .project import AUTO, changed, read_project
+from .race import planned
 from .readme import predict_command, write_cases
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work
@@ -67,6 +68,8 @@ def run_project(
     device: str = "auto",
     redo: bool = False,
     time_limit: float | None = None,
+    plan: str = "",
+    minutes: float = 0.0,
     say: Say | None = print,
     tick: Ticker = uncounted,
 ) -> Finished:
@@ -78,6 +81,7 @@ def run_project(
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         redo: repeat the stages that a changed recipe, or changed data, affects.
         time_limit: seconds; training stops before, and the same call resumes it.
+        plan, minutes: take the place of the recipe's.
         say: is called with what is being done; None for silence.
         tick: from a number of cases to a function that is called with how many more were drawn.
 
@@ -88,9 +92,13 @@ def run_project(
 
     began, told = time.monotonic(), say or unheard
     project = read_project(recipe)
+    if plan or minutes:
+        wish = {"plan": plan or project.train.plan or "race", "minutes": minutes or project.train.minutes}
+        project = changed(project, {"train": wish})
     folder = project.results(out)
     with locked(folder):
         told(f"reading {project.folder}")
+        project = planned(project, folder, device, say=told)
         work = open_work(project, folder, device)
         ledger = open_ledger(folder, project.tables(), fingerprints(work.data), redo=redo, say=told)
         write_cases(work)

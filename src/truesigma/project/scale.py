@@ -14,7 +14,7 @@ PHYSICAL = re.compile(
     r"([nuµμmcd]?m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?[uµμmc]?m|[muµμcd]?l|cc|lit(er|re)s?"
 )
 # Pixels of the longest side, by the number of dimensions, without and with a GPU.
-LONGEST = {2: (128, 256), 3: (40, 96)}
+LONGEST = {2: (176, 256), 3: (48, 96)}
 MULTIPLE = 8  # sides are rounded up to a multiple of this: networks halve them several times
 
 

@@ -44,7 +44,9 @@ def training_recipe(project: Project) -> "TrainingRecipe":
     if network.likelihood != "gaussian":  # whose own loss the others are not made for
         values.setdefault("loss", "nll")
     if project.sample.method == "ensemble":  # whose members predict without dropout
-        values |= {"watch": "valid_mse_one_pass", "keep": "valid_mse_one_pass"}
+        values["watch"] = "valid_mse_one_pass"
+        if load_recipe(own).keep != "last":
+            values["keep"] = "valid_mse_one_pass"
     if network.stage_dropout is not None:
         values["stage_dropout"] = network.stage_dropout
     if network.head_dropout is not None:
@@ -69,6 +71,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         seed=project.train.seed + member,
         likelihood=network.likelihood,
         variances=network.variances,
+        link=network.link,
         pretrained=network.pretrained,
         weights=project.home / weights if weights else None,
         device=work.device,

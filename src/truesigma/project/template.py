@@ -17,6 +17,7 @@ HELP = {
     "data.patient": "column of the patient (slide, video), or a pattern: never in two splits, and counted as one",
     "data.split": 'column that says train, valid or test; "": drawn by the seed, in these shares:',
     "data.valid": "share to choose the epoch by and to recalibrate on",
+    "data.calibration": "share to recalibrate on, apart from those that chose the plan",
     "data.test": "share that is only scored",
     "data.seed": "of the split",
     "data.size": "pixels of every side, or of each; 0: as they are",
@@ -37,11 +38,14 @@ HELP = {
     "network.backbone": "or small3d, resnet101, densenet201, timm:NAME, a .py file",
     "network.likelihood": "gaussian, or laplace where some labels are far off",
     "network.variances": "one for each case, or each target its own",
+    "network.link": "root: the square root of the mean is learned, as suits counts; or nothing",
     "network.pretrained": "start from published weights (fetched by timm; not for small)",
     "network.weights": "start from a file of weights instead",
     "network.stage_dropout": "after each stage; with batch norm it can make the draws' mean worse: run says",
     "network.head_dropout": "before the heads; 0 in both: all draws alike",
     "train.recipe": "own; or exact, paper, code: how version 0.1, the paper and its code train",
+    "train.plan": 'race: plans compete, and the validation cases choose; or the name of one, as the log says; "": none',
+    "train.minutes": "that race and training take together; more are more accurate",
     "train.folds": "0: one network; 5: each fifth of the patients is predicted by a network without them",
     "train.epochs": "passes over the training cases",
     "train.batch": "cases in a step; halve it where memory runs out",
@@ -76,7 +80,13 @@ TITLES = {
     "output": "",
 }
 # What a recipe need not mention.
-USUAL = (("network", "weights", ""), ("train", "folds", 0))
+USUAL = (("network", "weights", ""), ("train", "folds", 0), ("train", "plan", ""), ("network", "link", ""))
+# What a plan decides.
+DECIDED = {
+    "network": ("backbone", "pretrained", "stage_dropout", "head_dropout"),
+    "train": ("recipe", "epochs", "batch", "learning_rate", "patience"),
+    "sample": ("method", "draws", "members"),
+}  # fmt: skip
 LISTS = ("target", "unit", "inputs", "coordinates")  # texts with commas that a recipe shows as lists
 AXES = ("size", "mm_per_pixel", "spacing")  # the same, of which each may be a number
 WIDTH = 34  # where comments begin
@@ -128,7 +138,9 @@ def _tables(project: Project) -> Mapping[str, Mapping[str, Any]]:
         if "," in str(data.get(key, "")):
             words = data[key].split(",")
             data[key] = words if key == "spacing" else [float(w) if "." in w else int(w) for w in words]
+    for table, keys in DECIDED.items() if project.train.plan else [("train", ("minutes",))]:
+        tables[table] = {key: value for key, value in tables[table].items() if key not in keys}
     for table, key, usual in USUAL:
-        if tables[table][key] == usual:
+        if tables[table].get(key) == usual:
             del tables[table][key]
     return {"data": data, **tables, "output": {"folder": project.output}}

@@ -86,10 +86,6 @@ class Work:
         found = remedy(single, recipe=self.recipe)
         if found is None:
             return "sigma", "sigma: too few calibration cases to compare others"
-        sigma = next(row for row in found.rows if row["recalibration"] == "sigma")
-        chance = 2 * (sigma["standard_error"] or 0.0)  # sigma stays unless another is better by more
-        if found.choice != "sigma" and sigma["score"] is not None and sigma["behind"] <= chance:
-            return "sigma", f"{remedy_words(found)}; sigma is as good within chance, and is used"
         return found.choice, remedy_words(found)
 
     @property

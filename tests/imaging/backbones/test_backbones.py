@@ -27,7 +27,7 @@ LARGE = {
 
 
 def test_every_file_of_the_folder_is_tested_here() -> None:
-    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm", "points"}
+    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm", "points", "pooled"}
 
 
 @pytest.mark.parametrize(("name", "features"), LARGE.items())

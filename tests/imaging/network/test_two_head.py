@@ -1,5 +1,6 @@
 """The two-head network: shapes, dropout, precision, weights, and its description."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from truesigma.imaging.network.two_head import Standardise, build, rebuild
+from truesigma.imaging.network.losses import faithful
+from truesigma.imaging.network.two_head import NEAR_ZERO, Standardise, TwoHead, build, rebuild, rooted
 from truesigma.imaging.network.weights import load_weights
 from truesigma.imaging.recipe import TrainingRecipe, load_recipe
 
@@ -234,3 +236,27 @@ class TestRecipe:
     def test_bad_values_are_named(self, key: str, value: object) -> None:
         with pytest.raises(ValueError, match=key):
             load_recipe("exact", **{key: value})
+
+
+def test_roots_are_learned_and_means_come_out():
+    """Loss, mean and variance are those of a network for square roots, by a loop from its own formulas."""
+    torch.manual_seed(0)
+    net = TwoHead(nn.Flatten(), 4, 1, dropout=0.0, link="root", detached=True)
+    images, target = torch.rand(5, 1, 2, 2), torch.rand(5, 1)
+    root, log_variance = net.mean(images.flatten(1)), net.log_variance(images.flatten(1))
+    mean, second = net(images)
+    for k in range(5):
+        r = root[k].item()
+        assert mean[k].item() == pytest.approx(r * r, rel=1e-5)
+        assert float(second[k]) == pytest.approx(
+            float(log_variance[k]) + math.log(4 * (r * r + NEAR_ZERO)), abs=1e-5
+        )
+    mine = faithful(root.abs(), log_variance, target.sqrt())
+    assert torch.allclose(faithful(*rooted(mean, second, target)), mine, atol=1e-3)
+    slopes = [
+        torch.autograd.grad(one.mean(), net.mean.weight)[0]
+        for one in (mine, faithful(*rooted(mean, second, target)))
+    ]
+    assert torch.allclose(*slopes, atol=1e-4)
+    again = rebuild(build("small", 1, 1, TrainingRecipe(), link="root", seed=0).plan)
+    assert again.link == "root"

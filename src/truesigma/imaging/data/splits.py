@@ -94,7 +94,9 @@ def seeded(cases: int, sizes: Mapping[str, int], *, seed: int = 0) -> dict[str, 
     return {split: order[low:high] for split, low, high in zip(sizes, edges[:-1], edges[1:])}
 
 
-def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0) -> dict[str, Index]:
+def by_group(
+    groups: Sequence[str], *, valid: float, test: float, calibration: float = 0.0, seed: int = 0
+) -> dict[str, Index]:
     """A seeded split that keeps every group (patient) whole, close to the given shares of the cases.
 
     If groups are so unequal that a split would be empty, they are shares of the groups, and the largest ones train.
@@ -103,11 +105,15 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
     >>> [len(index[split]) for split in ("train", "valid", "test")]
     [4, 2, 2]
     """
-    if valid < 0 or test < 0 or valid + test >= 1:
-        raise ValueError(f"valid={valid} and test={test}; expected shares that leave something to train on")
+    if min(valid, test, calibration) < 0 or valid + test + calibration >= 1:
+        raise ValueError(
+            f"valid={valid}, test={test} and calibration={calibration}; expected shares that leave something to train "
+            "on"
+        )
     names, member, counts = np.unique(np.asarray(groups, dtype=str), return_inverse=True, return_counts=True)
     goal = {"test": test * len(member), "valid": valid * len(member)}
-    share = np.full(len(names), "train", dtype="<U5")
+    goal |= {"calibration": calibration * len(member)} if calibration else {}
+    share = np.full(len(names), "train", dtype="<U11")
     free = [int(g) for g in np.random.default_rng(seed).permutation(len(names))]
     for split, cases in goal.items():
         filled = 0
@@ -122,7 +128,8 @@ def by_group(groups: Sequence[str], *, valid: float, test: float, seed: int = 0)
         for split in wanted:
             some = max(1, int(goal[split] / len(member) * len(names)))
             share[free[:some]], free = split, free[some:]
-    return {split: np.flatnonzero(share[member] == split) for split in SPLITS}
+    found = dict.fromkeys([*SPLITS, *goal])
+    return {split: np.flatnonzero(share[member] == split) for split in found}
 
 
 def by_fold(groups: Sequence[str], folds: int, *, seed: int = 0) -> Index:

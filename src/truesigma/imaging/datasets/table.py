@@ -76,6 +76,7 @@ def load(
     unit: str = "",
     valid: float = 0.25,
     test: float = 0.25,
+    calibration: float = 0.0,
     seed: int = 0,
     skip_broken: bool = False,
     memory: float = 8.0,
@@ -107,7 +108,7 @@ def load(
         inputs: columns of numbers or categories that go into the heads beside the image, separated by commas.
         dimensions: 2 or 3; 0: deduced from the files.
         unit: of the targets, separated by commas, or one for all.
-        valid, test: shares of the cases, where the table does not split.
+        valid, test, calibration: shares of the cases, where the table does not split.
         seed: for the split, where the table does not split.
         skip_broken: leave out images that cannot be read, with a warning, instead of stopping.
         memory: GB that all images may take in memory; larger sets are streamed from disk.
@@ -153,7 +154,8 @@ def load(
     parted = [groups_of(rows, names, one, folder / csv) for one in several or [group]]
     groups: Any = list(zip(*[one for one in parted if one is not None])) if several else parted[0]
     patients = groups_of(rows, names, patient, folder / csv) if patient else None
-    index = _index(rows, split, patients or groups, valid, test, seed)
+    shares = {"valid": valid, "test": test, "calibration": calibration}
+    index = _index(rows, split, patients or groups, shares, seed)
     low, high = values[index["train"]].min(0), values[index["train"]].max(0)
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]
     if flat:
@@ -212,7 +214,7 @@ def read(
 
 
 def _index(
-    rows: list[Row], split: str, groups: list[str] | None, valid: float, test: float, seed: int
+    rows: list[Row], split: str, groups: list[str] | None, shares: Mapping[str, float], seed: int
 ) -> dict[str, NDArray[np.int64]]:
     if split in rows[0]:
         given = [row[split] for row in rows]
@@ -221,7 +223,7 @@ def _index(
             check_groups(groups, index)
         remedy = f"the column {split!r} says {', '.join(sorted(set(given)))}"
     else:
-        index = by_group(groups or [str(k) for k in range(len(rows))], valid=valid, test=test, seed=seed)
+        index = by_group(groups or [str(k) for k in range(len(rows))], seed=seed, **shares)
         found = number_of(len(set(groups)), "group") if groups else number_of(len(rows), "case")
         remedy = f"the shares asked for need more than {found}"
     empty = [key for key, at in index.items() if not len(at)]

@@ -18,6 +18,8 @@ __all__ = ["TwoHead", "build", "rebuild"]
 # the variance of a target spread evenly over [0, 1]: what a network that knows nothing should say
 FIRST_LOG_VARIANCE = -math.log(12.0)
 SMALLEST_VARIANCE = 1e-8  # that a head starts with, if the targets have none
+NEAR_ZERO = 1e-4  # share of the targets' range below which errors of a root do not shrink further
+TINY = 1e-8  # that keeps the slope of a root finite
 
 
 class Standardise(nn.Module):
@@ -62,6 +64,8 @@ class TwoHead(nn.Module):
     heads: "linear", or "deep" (ReLU, then two layers with a leaky ReLU each, as in the published code).
     inputs: numbers beside the image, as that many constant planes after its channels; they go into both heads with the
     features, and are never dropped.
+    link: "root" if the first head gives the square root of the mean, as suits counts, whose errors grow with them; the
+    second head is then for errors of the root. Both leave the network as mean and log-variance all the same.
     detached: the second head takes the features as given, standardised, and does not shape them, as the loss `faithful`
     needs.
 
@@ -85,6 +89,7 @@ class TwoHead(nn.Module):
         heads: str = "linear",
         detached: bool = False,
         inputs: int = 0,
+        link: str = "",
     ) -> None:
         """Make the heads; the second one starts near the variance of a target spread evenly over [0, 1]."""
         super().__init__()
@@ -94,7 +99,9 @@ class TwoHead(nn.Module):
             )
         if heads not in ("linear", "deep"):
             raise ValueError(f"heads = {heads!r}: expected 'linear' or 'deep'")
-        self.backbone, self.detached, self.inputs = backbone, detached, inputs
+        if link not in ("", "root"):
+            raise ValueError(f"link = {link!r}: expected '' or 'root'")
+        self.backbone, self.detached, self.inputs, self.link = backbone, detached, inputs, link
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.mean = _head(features + inputs, outputs, heads)
@@ -103,6 +110,9 @@ class TwoHead(nn.Module):
         assert isinstance(last, nn.Linear)
         nn.init.normal_(last.weight, std=1e-3)
         nn.init.constant_(last.bias, FIRST_LOG_VARIANCE)
+        start = self.mean[-1] if isinstance(self.mean, nn.Sequential) else self.mean
+        if link and isinstance(start, nn.Linear):
+            nn.init.constant_(start.bias, 0.5)  # on one side of zero
         self.plan: dict[str, Any] | None = None  # how `build` made it, so that a run can be read back
 
     @property
@@ -125,6 +135,21 @@ class TwoHead(nn.Module):
         nn.init.zeros_(last.weight)
         with torch.no_grad():
             last.bias.copy_(known.clamp(min=SMALLEST_VARIANCE).log())
+
+    def scale_variance(self, factor: Tensor, likelihood: str) -> None:
+        """Multiply the variance of each output by a factor; one for all outputs by their mean factor.
+
+        >>> net = TwoHead(nn.Flatten(), 4, 2, dropout=0.0, variances="each")
+        >>> net.expect(torch.tensor([0.5, 0.02]))
+        >>> net.scale_variance(torch.tensor([2.0, 1.0]), "gaussian")
+        >>> net(torch.rand(1, 1, 2, 2))[1].exp()
+        tensor([[1.0000, 0.0200]], grad_fn=<ExpBackward0>)
+        """
+        last = self._last
+        assert isinstance(last, nn.Linear)
+        change = (factor if len(last.bias) > 1 else factor.mean()).log()
+        with torch.no_grad():
+            last.bias.add_(change if likelihood == "gaussian" else change / 2)
 
     def aim(
         self,
@@ -173,7 +198,28 @@ class TwoHead(nn.Module):
 
     def _heads(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
         features = features if beside is None else torch.cat([features, beside.to(features)], 1)
-        return self.mean(features), self.log_variance(features.detach() if self.detached else features)
+        mean, second = (
+            self.mean(features),
+            self.log_variance(features.detach() if self.detached else features),
+        )
+        if self.link:
+            mean = mean.square()
+            second = second + slope(mean.detach())
+        return mean, second
+
+
+def slope(mean: Tensor) -> Tensor:
+    """The logarithm of the squared slope of the square, at the root of a mean: what variances of roots are times.
+
+    >>> slope(torch.tensor([0.25])).exp()
+    tensor([1.0004])
+    """
+    return (4 * (mean + NEAR_ZERO)).log()
+
+
+def rooted(mean: Tensor, second: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a network with the link "root" gave, and its target, as it learns them: square roots, and their errors."""
+    return (mean + TINY).sqrt(), second - slope(mean.detach()), (target.clamp(min=0) + TINY).sqrt()
 
 
 def build(
@@ -187,6 +233,7 @@ def build(
     weights: str | Path | None = None,
     seed: int | None = None,
     inputs: int = 0,
+    link: str = "",
 ) -> TwoHead:
     """A two-head network by the name of its backbone.
 
@@ -195,7 +242,7 @@ def build(
     channels, outputs: of the data set. recipe: its [network] table gives heads and dropout.
     pretrained: the backbone's published weights, through timm. weights: a file instead (see `load_weights`).
     seed: of the random first weights; None takes torch's generator as it is.
-    inputs: numbers beside the image, `len(data.inputs)`.
+    inputs: numbers beside the image, `len(data.inputs)`. link: as for `TwoHead`.
     Returns the network on the processor, in training mode.
 
     >>> net = build("small", 1, 2, TrainingRecipe(), seed=0)
@@ -224,6 +271,7 @@ def build(
             heads=recipe.heads,
             detached=recipe.loss == "faithful",
             inputs=inputs,
+            link=link,
         )
     net.plan = {
         "backbone": backbone,
@@ -231,6 +279,7 @@ def build(
         "outputs": outputs,
         "variances": variances,
         "inputs": inputs,
+        **({"link": link} if link else {}),
         "recipe": recipe.to_dict(),
     }
     if weights is not None:
@@ -251,6 +300,7 @@ def rebuild(plan: dict[str, Any]) -> TwoHead:
         from_dict(plan["recipe"]),
         variances=plan["variances"],
         inputs=plan.get("inputs", 0),
+        link=plan.get("link", ""),
     )
 
 

@@ -23,6 +23,7 @@ from .folder import HISTORY, LAST, check_same, describe, write_recipe
 from .history import Board, Watch, rmse_in_unit, write_history
 from .job import Job
 from .schedule import best_epoch, done, rate
+from .settle import settle
 from .step import Meter, make_optimizer, make_step, set_rate
 from .validate import Choice, NonFinite, means, random_parts, validate, warn_of_shift
 
@@ -201,6 +202,8 @@ def _go_on(
             sums = train_epoch(job, stepping, meter, len(state.rows) + 1)
             trained = time.monotonic()
             average_buffers(net, job.processes)
+            if recipe.settle and len(state.rows) + 1 == recipe.epochs:
+                settle(job)
             row = _measured(job, state.rows, over_all(job.processes, sums), on, fast=stepping.fast)
             row |= {
                 "seconds": time.monotonic() - began,

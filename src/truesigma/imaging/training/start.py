@@ -23,6 +23,7 @@ def train_run(
     seed: int = 0,
     likelihood: str = "gaussian",
     variances: str = "one",
+    link: str = "",
     pretrained: bool = False,
     weights: str | Path | None = None,
     device: str = "auto",
@@ -45,7 +46,7 @@ def train_run(
         backbone: a name, `timm:NAME`, or the path of a .py file.
         seed: of the first weights, the order, the augmentation and the dropout.
         likelihood: "gaussian" or "laplace".
-        variances: "one" per case, or "each" output its own.
+        variances: "one" per case, or "each" output its own. link: as for `TwoHead`.
         pretrained: start from the backbone's published weights. weights: from a file instead.
         device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
         say: is called with what will be done, and progress is shown; None: quiet.
@@ -67,6 +68,7 @@ def train_run(
         data.outputs,
         recipe,
         variances=variances,
+        link=link,
         pretrained=pretrained and not begun,
         weights=None if begun else weights,
         seed=seed,

@@ -13,7 +13,7 @@ from ..gpu.captured_step import Step, captured
 from ..gpu.faster import faster
 from ..network.losses import LIKELIHOODS, LOSSES, predicted_variance
 from ..network.outputs import pair
-from ..network.two_head import TwoHead
+from ..network.two_head import TwoHead, rooted
 from ..recipe import TrainingRecipe
 from ..sampling.trace import autocast
 from .devices import Alone
@@ -111,6 +111,7 @@ def make_step(job: Job, optimizer: Optimizer, meter: Meter, *, graph: str, steps
             likelihood=job.likelihood,
             precision=job.precision,
             loss=job.recipe.loss,
+            link=getattr(net, "link", ""),
         )
 
     if not isinstance(processes, Alone):
@@ -139,6 +140,7 @@ def plain(
     likelihood: str,
     precision: str,
     loss: str = "nll",
+    link: str = "",
 ) -> Step:
     """The step as ordinary calls.
 
@@ -152,7 +154,8 @@ def plain(
         with autocast(images.device, precision, cache=False):
             mean, second = pair(forward(images))
         nll = likelihood_of(mean, second, target)
-        minimised = nll if loss_of is None else loss_of(mean, second, target)
+        seen = rooted(mean, second, target) if link else (mean, second, target)
+        minimised = (loss_of or likelihood_of)(*seen) if link or loss_of else nll
         with torch.no_grad():
             error = (mean.float() - target).square().flatten(1).mean(1)
             variance = predicted_variance(second.detach(), likelihood).flatten(1).mean(1)

@@ -1,0 +1,130 @@
+"""Plans compete on validation cases; what wins is kept, and gives the same bits again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from truesigma.files.disk import read_json
+from truesigma.imaging.network.tensors import read_state
+from truesigma.project import race
+from truesigma.project.project import read_project
+from truesigma.project.run import run_project
+
+RECIPE = """
+[data]
+root = "."
+target = "length"
+unit = "px"
+size = 144
+shift = 2
+[network]
+variances = "each"
+[train]
+plan = "{plan}"
+minutes = {minutes}
+[report]
+figures = false
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Bars of some length, half of them in each of two splits of 24 for validation and for test."""
+    rng = np.random.default_rng(0)
+    lines = ["image,length,split"]
+    for k in range(96):
+        image, length = rng.integers(0, 30, (144, 144), dtype=np.uint8), int(rng.integers(20, 100))
+        image[70:74, 20 : 20 + length] = 255
+        Image.fromarray(image).save(tmp_path / f"{k}.png")
+        lines.append(f"{k}.png,{length},{['train', 'train', 'valid', 'test'][k % 4]}")
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(plan="race", minutes=0.2))
+    for name in ("honest", "changed", "named"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def test_the_best_is_carried_out_and_gives_the_same_bits_from_what_was_frozen(folder: Path) -> None:
+    said: list[str] = []
+    made = run_project(folder / "recipe.toml", folder / "first", device="cpu", say=said.append)
+    assert made.complete
+    kept = read_json(folder / "first" / "run.json")
+    rows = [one for one in kept["tried"] if one["rung"] == 1]
+    assert {one["plan"] for one in rows} >= {"small 112", "small 144"} - {
+        one.split()[1] for one in said if "not compete" in one
+    }
+    for one in kept["tried"]:
+        assert one["low"] <= one["behind"] <= one["high"]
+        assert any(f"{one['plan']}: CRPS {one['crps']:.3f}" in line for line in said)
+    assert kept["plan"] in {one["plan"] for one in rows if one["low"] <= 0}
+    assert kept["recipe"]["train"]["epochs"] == kept["settings"]["train"]["epochs"] >= race.LEAST
+
+    again = run_project(folder / "first" / "run.json", folder / "second", device="cpu", say=None)
+    assert again.complete
+    for member in range(kept["settings"]["sample"]["members"]):
+        one, two = (
+            read_state(folder / name / "runs" / str(member) / "best.safetensors")[0]
+            for name in ("first", "second")
+        )
+        assert all((one[key] == two[key]).all() for key in one)
+    # The same call does nothing anew.
+    said.clear()
+    run_project(folder / "recipe.toml", folder / "first", device="cpu", say=said.append)
+    assert not any("race" in line for line in said)
+
+
+def test_test_cases_are_not_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race, "_epoch_seconds", lambda work: 0.5)
+    lines = (folder / "table.csv").read_text().splitlines()
+    found = []
+    for name in ("honest", "changed"):
+        race.planned(read_project(folder / "recipe.toml"), folder / name, "cpu", say=lambda text: None)
+        tried = read_json(folder / name / "run.json")["tried"]
+        found.append([(one["plan"], one["crps"]) for one in tried])
+        changed = [f"{line.split(',')[0]},55,test" if line.endswith(",test") else line for line in lines]
+        (folder / "table.csv").write_text("\n".join(changed) + "\n")
+    assert found[0] == found[1]
+
+
+def test_one_plan_can_be_named(folder: Path) -> None:
+    project = read_project(folder / "recipe.toml")
+    (folder / "recipe.toml").write_text(RECIPE.format(plan="small 112", minutes=0.1))
+    chosen = race.planned(
+        read_project(folder / "recipe.toml"), folder / "named", "cpu", say=lambda text: None
+    )
+    assert (chosen.options["size"], chosen.options["shift"], chosen.network.backbone) == (
+        112,
+        2,
+        "pooled",
+    )
+    assert chosen.train.plan == ""
+    assert project.train.plan == race.RACE
+    (folder / "recipe.toml").write_text(RECIPE.format(plan="huge", minutes=0.1))
+    with pytest.raises(ValueError, match="small 112"):
+        race.planned(read_project(folder / "recipe.toml"), folder / "changed", "cpu", say=lambda text: None)
+
+
+def test_patients_are_drawn_whole() -> None:
+    """Ten patients of twelve cases: the interval is that of ten differences, not of 120."""
+    rng = np.random.default_rng(0)
+    whose = np.repeat(np.arange(10), 12)
+    apart = rng.normal(0.3, 1.0, 10)[whose]
+    scores = [np.full(120, 2.0), 2.0 + apart]
+
+    class Valid:
+        name = tuple(map(str, range(120)))
+        together = tuple(map(str, whose))
+
+    class Data:
+        splits = {"valid": Valid}
+
+    found = [(each, 5, 1.0) for each in scores]
+    rows = race._compared(1, ["a", "b"], found, Data)
+    best = int(apart.mean() < 0)
+    wide = rows[1 - best]
+    expected = 1.645 * apart[::12].std() / np.sqrt(10)
+    assert rows[best].behind == rows[best].low == rows[best].high == 0
+    assert (wide.high - wide.low) / 2 == pytest.approx(expected, rel=0.2)
+    assert wide.behind == pytest.approx(abs(apart.mean()))
