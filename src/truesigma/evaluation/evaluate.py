@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from .fit import Choice, Named, choose_all, each, fit_set
 from .leaks import warn_leaks
 from .passes import CASES
 from .recipe import Recipe, load_recipe
-from .scoring import Placed, asked_metrics, items_of, row_of, score_set
+from .scoring import asked_metrics, items_of, row_of, score_set, value_in
 from .sets import CaseSet, Given, Report, open_set
 from .text import evaluation_table, html_text, plain_text, terminal_text
 
@@ -167,14 +168,13 @@ def evaluate(
     unfitted: dict[str, ValueError] = {}
     fits, count = fit_set(recalibrations, fitted_on, unfitted)
     asked = asked_metrics(metrics)
-    placed = [
-        Placed(number, f"{number}/{place}", item)
-        for number, one in enumerate(fits.values())
-        for place, item in enumerate(items_of(asked, chosen, one.chosen.part))
-    ]
-    choice = {"by_group": by_group, "one_pass": one_pass}
+    items = {
+        label: items_of(asked, chosen, one.chosen.part, number)
+        for number, (label, one) in enumerate(fits.items())
+    }
+    every, choice = list(chain(*items.values())), {"by_group": by_group, "one_pass": one_pass}
     sums = [
-        score_set(one, list(fits.values()), placed, f"test {number}", **choice)
+        score_set(one, list(fits.values()), every, f"test {number}", **choice)
         for number, one in enumerate(tested, start=1)
     ]
     fitted = {label: one.fitted for label, one in fits.items()}
@@ -191,8 +191,9 @@ def evaluate(
                 reason = Undefined(str(unfitted[label]))
                 rows += [row_of(one, item, [reason]) for item in items_of(asked, chosen, one.part)]
                 continue
-            own = [some for some in placed if some.number == list(fits).index(label)]
-            rows += [row_of(one, some.item, [some.value(each, group) for each in sums]) for some in own]
+            rows += [
+                row_of(one, item, [value_in(each, item, group) for each in sums]) for item in items[label]
+            ]
         key = CASES if group is None else f"{CASES} {group}"
         seen = next(int(some[key][0]) for some in sums if key in some)
         sizes = {"calibration": count, "test": seen, "repeats": len(tested)}

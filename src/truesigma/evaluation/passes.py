@@ -45,14 +45,20 @@ CASES = (
 Plan = Mapping[str, Statistic]
 
 
-class Wanted(NamedTuple):
-    """A number made from sums: its recalibration, the key of its sums, and what it is."""
+class Item(NamedTuple):
+    """A number to compute: for which recalibration, the key of its sums, its row's name, its metric and options."""
 
     number: int
     key: str
+    name: str
     metric: ModuleType
     options: Mapping[str, Any]
-    edges: Host | None = None  # of its bins, which an earlier pass found
+    given: Mapping[str, Any]  # by the user
+
+    @property
+    def summed(self) -> bool:
+        """Whether it is made of sums; otherwise it needs all cases at once."""
+        return hasattr(self.metric, "SUMS")
 
     @property
     def request(self) -> Request:
@@ -87,13 +93,13 @@ class Ranging:
     """The pass over variances after each recalibration, from which bin edges follow; keys are NUMBER/OUTPUTS."""
 
     fitted: Sequence[tuple[ModuleType, Recalibration]]
-    wanted: Sequence[Wanted]
+    items: Sequence[Item]
     exact: bool  # all of them, instead of a sketch where they are many
 
     @property
     def requests(self) -> list[dict[str, Request]]:
         """What is asked for after each recalibration, by key."""
-        return _requests(self.fitted, self.wanted)
+        return _requests(self.fitted, self.items)
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
         plans: list[Plan] = []
@@ -110,12 +116,12 @@ class Scoring:
     """The pass that sums up scores, by their keys; also KEY/GROUP for each group if asked for."""
 
     fitted: Sequence[tuple[ModuleType, Recalibration]]
-    wanted: Sequence[Wanted]
+    items: Sequence[Item]
+    edges: Mapping[str, Host]  # of bins, by key; an earlier pass found them
     by_group: bool
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
-        edges = {one.key: one.edges for one in self.wanted}
-        plans: list[Plan] = [plan(requests, edges) for requests in _requests(self.fitted, self.wanted)]
+        plans: list[Plan] = [plan(requests, self.edges) for requests in _requests(self.fitted, self.items)]
         cases = changed(chunk.cases, prediction=prediction)
         if not self.by_group:
             return _sums(cases, self.fitted, plans)
@@ -156,6 +162,8 @@ class Asking:
 
 
 Pass = Gathering | Ranging | Scoring | Asking
+# The kind of plug-in in some of their settings, and its place there.
+PLUGINS = {"chosen": ("recalibrate", 0), "fitted": ("recalibrate", 0), "items": ("metrics", 3)}
 PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": Scoring, "questions": Asking}
 
 
@@ -183,49 +191,47 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
 
 def _plain(one: Pass) -> dict[str, Any]:
     """Turn a pass into plain values; the hash of a plug-in file tells whether kept sums are still valid."""
-    plain: dict[str, Any] = {field.name: getattr(one, field.name) for field in fields(one)}
+    settings = {field.name: getattr(one, field.name) for field in fields(one)}
+    if "chosen" in settings:
+        settings["chosen"] = [(module, dict(options)) for module, options in settings["chosen"]]
+    if "fitted" in settings:
+        settings["fitted"] = [(module, fitted.to_dict()) for module, fitted in settings["fitted"]]
+    if "edges" in settings:
+        settings["edges"] = {key: edges.tolist() for key, edges in settings["edges"].items()}
     used: list[str] = []
-    if "chosen" in plain:
-        plain["chosen"] = [[plugins.address(module), dict(options)] for module, options in plain["chosen"]]
-        used += [plugin for plugin, _ in plain["chosen"]]
-    if "fitted" in plain:
-        plain["fitted"] = [[plugins.address(module), fitted.to_dict()] for module, fitted in plain["fitted"]]
-        used += [plugin for plugin, _ in plain["fitted"]]
-    if "wanted" in plain:
-        plain["wanted"] = [
-            [
-                w.number,
-                w.key,
-                plugins.address(w.metric),
-                dict(w.options),
-                None if w.edges is None else w.edges.tolist(),
-            ]
-            for w in plain["wanted"]
-        ]
-        used += [plugin for _, _, plugin, _, _ in plain["wanted"]]
+    for name in PLUGINS.keys() & settings.keys():
+        settings[name] = [[_address(part, used) for part in some] for some in settings[name]]
     code = {path: fingerprint(path) for path in used if path.endswith(".py")}
     kind = next(name for name, kind in PASSES.items() if isinstance(one, kind))
-    return {"pass": kind, "settings": plain, "code": code}
+    return {"pass": kind, "settings": settings, "code": code}
+
+
+def _address(part: Any, used: list[str]) -> Any:
+    """The address of a plug-in, which is noted; anything else as it is."""
+    if not isinstance(part, ModuleType):
+        return part
+    used.append(plugins.address(part))
+    return used[-1]
 
 
 def _alive(task: Mapping[str, Any]) -> Pass:
     """Read a pass back from plain values."""
     settings = dict(task["settings"])
-    if "chosen" in settings:
-        settings["chosen"] = [
-            (plugins.load("recalibrate", plugin), options) for plugin, options in settings["chosen"]
-        ]
+    for name, (kind, place) in PLUGINS.items():
+        if name in settings:
+            settings[name] = [
+                [plugins.load(kind, part) if k == place else part for k, part in enumerate(some)]
+                for some in settings[name]
+            ]
     if "fitted" in settings:
-        modules = [(plugins.load("recalibrate", plugin), stored) for plugin, stored in settings["fitted"]]
         settings["fitted"] = [
             (module, module.from_dict({key: value for key, value in stored.items() if key != "name"}))
-            for module, stored in modules
+            for module, stored in settings["fitted"]
         ]
-    if "wanted" in settings:
-        settings["wanted"] = [
-            Wanted(number, key, plugins.load("metrics", name), options, None if e is None else np.array(e))
-            for number, key, name, options, e in settings["wanted"]
-        ]
+    if "items" in settings:
+        settings["items"] = [Item(*parts) for parts in settings["items"]]
+    if "edges" in settings:
+        settings["edges"] = {key: np.array(edges) for key, edges in settings["edges"].items()}
     return PASSES[task["pass"]](**settings)
 
 
@@ -258,14 +264,14 @@ def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
 def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
     """Whether something averages over the outputs of a case, so that a large case cannot come in pieces."""
     each = [options for _, options in (*settings.get("chosen", ()), *settings.get("fitted", ()))]
-    each += [options for _, _, _, options, _ in settings.get("wanted", ())]
+    each += [options for *_, options, _ in settings.get("items", ())]
     return any(options.get("outputs") == "mean" for options in each)
 
 
-def _requests(fitted: Sequence[Any], wanted: Sequence[Wanted]) -> list[dict[str, Request]]:
+def _requests(fitted: Sequence[Any], items: Sequence[Item]) -> list[dict[str, Request]]:
     """What is asked for after each recalibration, by key."""
     found: list[dict[str, Request]] = [{} for _ in fitted]
-    for one in wanted:
+    for one in items:
         found[one.number][one.key] = one.request
     return found
 

@@ -1,7 +1,6 @@
 """Compute the numbers of a table, one for each recalibration and metric, from sums or from all cases at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,11 +12,11 @@ from ..core.checks import NothingLeft, nothing_left
 from ..core.errors import Refusal
 from ..core.law import Undefined
 from ..core.recalibration import JointRegion, Recalibration, applied
-from ..core.scores import Request, edges_from, measure, range_plan, request, value_of
+from ..core.scores import edges_from, measure, range_plan, request, value_of
 from ..core.values import Prediction, changed
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
-from .passes import Ranging, Scoring, Sums, Wanted, pass_over
+from .passes import Item, Ranging, Scoring, Sums, pass_over
 from .recipe import Recipe
 from .sets import CaseSet
 
@@ -36,30 +35,6 @@ SUMMARY = (
 Asked = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and the options that were given
 
 
-@dataclass(frozen=True, eq=False)
-class Item:
-    """A number to compute: the name of its row, the metric, all its options, and those that the user gave."""
-
-    name: str
-    metric: ModuleType
-    options: Mapping[str, Any]
-    given: Mapping[str, Any]
-
-    @property
-    def request(self) -> Request | None:
-        """The sums to ask for; None for a metric that needs all cases at once."""
-        return request(self.metric, self.options) if hasattr(self.metric, "SUMS") else None
-
-    def score(self, prediction: Prediction, cases: Cases, recalibration: Recalibration) -> float | Undefined:
-        """The score itself, of all cases at once, as the recalibration made them."""
-        region = recalibration if isinstance(recalibration, JointRegion) else None
-        data = plugins.accepted(self.metric.score, {"weight": cases.weight, "region": region})
-        try:
-            return float(self.metric.score(prediction, cases.target, **data, **self.options))
-        except Undefined as reason:
-            return reason
-
-
 def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
     """The metrics that were chosen, with their options; None for the few that say most, "all" for all."""
     chosen = list(SUMMARY if metrics is None else each(metrics))
@@ -68,9 +43,9 @@ def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
     return [plugins.parse("metrics", one) for one in chosen]
 
 
-def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:
-    """The numbers to compute for metrics with their options, under a recipe, for a part of the uncertainty."""
-    found = []
+def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any, number: int = 0) -> list[Item]:
+    """The numbers to compute for metrics under a recipe, for a recalibration of a part of the uncertainty."""
+    items: list[Item] = []
     for name, metric, given in asked:
         known = plugins.options("metrics", metric)
         settings = {k: v for k, v in recipe.score_options(name, part).items() if k in known}
@@ -79,12 +54,13 @@ def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any) -> list[Item]:
         plain = {k: v for k, v in given.items() if k != "level"}
         for level in levels:
             chosen = options if level is None else {**options, "level": level}
-            found.append(Item(name, metric, chosen, plain))
+            items.append(Item(number, f"{number}/{len(items)}", name, metric, chosen, plain))
         if plugins.said(metric, "BOTH_ERRORS") and "error" not in given:
             # The recipe's under the plain name.
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            found.append(Item(f"{name}_{other}", metric, {**options, "error": other}, plain))
-    return found
+            options = {**options, "error": other}
+            items.append(Item(number, f"{number}/{len(items)}", f"{name}_{other}", metric, options, plain))
+    return items
 
 
 def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> dict[str, Any]:
@@ -140,43 +116,27 @@ def score(cases: Cases, metrics: Iterable[Named] | Named | None = None) -> dict[
     return {label: one for label in asked if not isinstance(one := found[label], Undefined)}
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """A number to compute for a recalibration, by its place among them, and the key of its sums."""
-
-    number: int
-    key: str
-    item: Item
-
-    @property
-    def sums(self) -> bool:
-        """Whether it is made of sums; otherwise it needs all cases at once."""
-        return hasattr(self.item.metric, "SUMS")
-
-    def wanted(self, edges: Any = None) -> Wanted:
-        return Wanted(self.number, self.key, self.item.metric, self.item.options, edges)
-
-    def value(self, sums: Sums, group: str | None) -> float | Undefined:
-        """The number, of all cases or of a group, or why it has none."""
-        if isinstance(sums.get(self.key), Undefined):
-            return sums[self.key]
-        found: Any = sums.get(self.key if group is None else f"{self.key}/{group}")
-        if found is None and group is not None:
-            return Undefined("the group is not in every one of the test sets.")
-        if not self.sums:
-            return found  # the number itself
-        try:
-            if found is None:
-                raise nothing_left()
-            return value_of(self.wanted().request, found)
-        except Refusal as problem:
-            return of_group(problem, group)
+def value_in(sums: Sums, item: Item, group: str | None) -> float | Undefined:
+    """The number of an item, of all cases or of a group, or the reason why it has none."""
+    if isinstance(sums.get(item.key), Undefined):
+        return sums[item.key]
+    found: Any = sums.get(item.key if group is None else f"{item.key}/{group}")
+    if found is None and group is not None:
+        return Undefined("the group is not in every one of the test sets.")
+    if not item.summed:
+        return found  # the number itself
+    try:
+        if found is None:
+            raise nothing_left()
+        return value_of(item.request, found)
+    except Refusal as problem:
+        return of_group(problem, group)
 
 
 def score_set(
     cases: CaseSet,
     fits: Sequence[Fit],
-    placed: Sequence[Placed],
+    items: Sequence[Item],
     words: str,
     *,
     by_group: bool,
@@ -184,20 +144,14 @@ def score_set(
 ) -> Sums:
     """Compute the sums of every number by its key, or the number itself, or the reason why there is none."""
     fitted = [(fit.chosen.module, fit.fitted) for fit in fits]
-    summed = [one for one in placed if one.sums]
-    edges: dict[str, Any] = {}
-    if not one_pass:
-        edges = _edges(
-            cases, Ranging(fitted, [one.wanted() for one in summed], cases.whole is not None), words
-        )
+    summed = [one for one in items if one.summed]
+    edges = {} if one_pass else _edges(cases, Ranging(fitted, summed, cases.whole is not None), words)
     reasons = {key: one for key, one in edges.items() if isinstance(one, Undefined)}
-    asked = [one.wanted(edges.get(one.key)) for one in summed if one.key not in reasons]
-    found = pass_over(cases, Scoring(fitted, asked, by_group), words)
-    return {
-        **found,
-        **reasons,
-        **_of_all_cases(cases, fits, [one for one in placed if not one.sums], by_group),
-    }
+    known = {key: one for key, one in edges.items() if key not in reasons}
+    asked = [one for one in summed if one.key not in reasons]
+    sums = pass_over(cases, Scoring(fitted, asked, known, by_group), words)
+    others = [one for one in items if not one.summed]
+    return {**sums, **reasons, **_of_all_cases(cases, fits, others, by_group)}
 
 
 def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
@@ -213,7 +167,7 @@ def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
     return found
 
 
-def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Placed], by_group: bool) -> Sums:
+def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Item], by_group: bool) -> Sums:
     """Compute the numbers that are not sums, if all cases fit into memory; otherwise say why there are none."""
     if not asked:
         return {}
@@ -237,10 +191,22 @@ def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Placed], 
                 if one.number != number:
                     continue
                 try:
-                    found[one.key + end] = one.item.score(made, some, own)
+                    found[one.key + end] = _score(one, made, some, own)
                 except Refusal as problem:
                     found[one.key + end] = of_group(problem, end.removeprefix("/") or None)
     return found
+
+
+def _score(
+    item: Item, prediction: Prediction, cases: Cases, recalibration: Recalibration
+) -> float | Undefined:
+    """The score itself, of all cases at once, as the recalibration made them."""
+    region = recalibration if isinstance(recalibration, JointRegion) else None
+    data = plugins.accepted(item.metric.score, {"weight": cases.weight, "region": region})
+    try:
+        return float(item.metric.score(prediction, cases.target, **data, **item.options))
+    except Undefined as reason:
+        return reason
 
 
 def of_group(problem: Refusal, group: str | None) -> Undefined:
