@@ -1,10 +1,15 @@
 """Columns that are the coordinates of points in the images, and columns that only look so."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from PIL import Image
 from project_files import write_table
 
+import truesigma as ts
+from truesigma.project.landmarks import distances
+from truesigma.project.stages import point_errors
 from truesigma.project.survey import survey
 
 SIDES = ((60, 40), (90, 70))  # width and height of every other image
@@ -127,3 +132,33 @@ def test_points_in_volumes(tmp_path):
         rows.append({"file": f"{k}.nii.gz", **place})
     (point,) = survey(tmp_path / "scans", write_table(tmp_path / "t.csv", rows)).landmarks()
     assert (point.columns, point.unit, point.name) == (("hook_x", "hook_y", "hook_z"), "mm", "hook")
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_errors_of_points_are_distances(axes):
+    names = [f"{point}_{axis}" for axis in "zyx"[3 - axes :] for point in ("tip", "hook")]
+    coordinates = [f"{point}_{axis}" for point in ("hook", "tip") for axis in "xyz"[:axes]]
+    error = np.random.default_rng(0).normal(size=(7, 2 * axes))
+    found = distances(error, names, coordinates, axes)
+    for point in ("hook", "tip"):
+        own = [k for k, name in enumerate(names) if name.startswith(point)]
+        expected = [sum(row[k] ** 2 for k in own) ** 0.5 for row in error.tolist()]
+        np.testing.assert_allclose(found[point], expected)
+    assert list(found) == ["hook", "tip"]
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "mixed", "found"), [("x,y", False, [5.0]), ("", False, None), ("x,y", True, None)]
+)
+def test_a_run_says_distances_of_points_alone(coordinates, mixed, found):
+    cases = ts.Cases(
+        ts.Prediction([[1.0, 2.0]], scale=[[1.0, 1.0]]), [[4.0, 6.0]], names=("x", "y"), unit="px"
+    )
+    work = SimpleNamespace(
+        project=SimpleNamespace(options={"coordinates": coordinates}),
+        units=SimpleNamespace(mixed=mixed),
+        test=cases,
+        data=SimpleNamespace(splits={"test": np.zeros((1, 8, 8))}),
+    )
+    errors = point_errors(work)
+    assert errors == ({} if found is None else {"point": found})

@@ -14,6 +14,7 @@ from project_files import asked, call, make_images, tiny, write_table
 from truesigma.imaging.data.rows import check_alike, rows_of, spacings
 from truesigma.imaging.data.source import Source
 from truesigma.imaging.datasets import table
+from truesigma.project.matching import list_images
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
 from truesigma.project.survey import survey
@@ -239,6 +240,8 @@ def test_a_folder_of_images_may_be_a_link(tmp_path, monkeypatch):
     assert call("--quiet", "init", *asked(), "-o", "recipe.toml") == 0
     project = read_project("recipe.toml")
     assert project.root == "scans"
+    (home / "around").symlink_to(home)
+    assert len(list_images(home)) == 48
     for root in (
         project.folder,
         project.folder.resolve(),

@@ -84,6 +84,26 @@ def find_landmarks(
     return tuple(Landmark(*one, names.get(mirrored[stem], "")) for stem, one in found.items())
 
 
+def distances(
+    error: "NDArray[np.float64]", names: Sequence[str], coordinates: Sequence[str], axes: int
+) -> "dict[str, NDArray[np.float64]]":
+    """How far each point is off in each case, by the point's name.
+
+    Args:
+        error: of each coordinate (case, output).
+        names: of the outputs.
+        coordinates: x, y (and z) of each point in turn, among these names.
+        axes: of the images.
+
+    >>> distances(np.array([[3.0, 4.0]]), ["tip_x", "tip_y"], ["tip_x", "tip_y"], 2)
+    {'tip': array([5.])}
+    """
+    points = [coordinates[k : k + axes] for k in range(0, len(coordinates), axes)]
+    called = [next(iter(_stems(point).values()), (", ".join(point), {}))[0] for point in points]
+    at = [[names.index(column) for column in point] for point in points]
+    return {name: np.linalg.norm(error[:, some], axis=1) for name, some in zip(called, at)}
+
+
 def _stems(columns: Sequence[str]) -> dict[tuple[str, ...], tuple[str, dict[str, str]]]:
     """Group columns by their words without x, y, z and units: the name of each group, and its columns by axis."""
     found: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}

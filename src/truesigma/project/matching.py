@@ -18,9 +18,11 @@ LOOKED_AT = 200  # rows that a pattern is tried on
 
 def list_images(folder: Path) -> list[str]:
     """List images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
-    images = []
-    for place, folders, files in os.walk(folder):
-        folders.sort()
+    images, seen = [], {os.path.realpath(folder)}
+    for place, folders, files in os.walk(folder, followlinks=True):
+        there = {name: os.path.realpath(Path(place, name)) for name in sorted(folders)}
+        folders[:] = [name for name, real in there.items() if real not in seen]  # links may lead around
+        seen.update(there.values())
         here = Path(place)
         if here != folder and is_series(here):
             images.append(here.relative_to(folder).as_posix())

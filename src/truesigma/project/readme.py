@@ -14,7 +14,8 @@ def write_cases(work: Work) -> None:
     """Write cases.csv: which case is in which split or fold, with its patient or group and its targets."""
     from ..imaging.data.folds import fold_numbers
 
-    columns = [f"target_{k}" for k in range(work.data.outputs)] if work.data.outputs > 1 else ["target"]
+    several = work.data.names or range(work.data.outputs)
+    columns = [f"target_{name}" for name in several] if work.data.outputs > 1 else ["target"]
     rows = [["id", "split", "group", *columns]]
     for split, cases in work.data.splits.items():
         train = work.project.train
@@ -50,6 +51,8 @@ def predict_command(work: Work) -> str:
 def readme(work: Work, headline: str) -> str:
     """Describe what is in the folder."""
     split = work.project.calibrate.split
+    points = "\n| `distances.csv` | how far each point is off in each test case |"
+    points = points if (work.folder / "distances.csv").exists() else ""
     return f"""# What `truesigma run` made
 
 {headline}
@@ -58,7 +61,7 @@ def readme(work: Work, headline: str) -> str:
 | --- | --- |
 | `report.html` | one page to look at it all, in any browser |
 | `predictions.csv` | the test cases with recalibrated intervals, in the target's unit |
-| `scores.csv`, `scores.json`, `scores.txt` | the scores of the test cases, before and after recalibration |
+| `scores.csv`, `scores.json`, `scores.txt` | the scores of the test cases, before and after recalibration |{points}
 | `card.json` | the fitted recalibration |
 | `cases.csv` | which case is in which split |
 | `{split}.npz`, `test.npz` | the draws, with targets |

@@ -16,6 +16,7 @@ from ..files.disk import write_rows, write_text
 from ..files.store import write
 from .dropout_check import one_pass
 from .figures import draw_figures
+from .landmarks import distances
 from .ledger import RUNS
 from .project import FOLDS, Project
 from .readme import readme
@@ -189,10 +190,33 @@ def score(work: Work) -> Made:
     write_rows(
         work.folder / "scores.csv", [columns, *([row[name] for name in columns] for row in scored.rows)]
     )
-    write_text(work.folder / "scores.txt", plain_text(evaluation_table(scored)) + "\n")
+    table = plain_text(evaluation_table(scored))
+    files, words = ["scores.json", "scores.csv", "scores.txt", "predictions.csv"], []
+    if off := point_errors(work):
+        every = np.concatenate([*off.values()])
+        unit = f" {work.test.unit}".rstrip()
+        words = [
+            f"points are off by {every.mean():.3g}{unit} on average, half of them by {np.median(every):.3g} or less"
+        ]
+        each = ", ".join(f"{name} {values.mean():.3g}" for name, values in off.items())
+        table += f"\n\nDistances: {words[0]}; {each}."
+        write_rows(work.folder / "distances.csv", [["id", *off], *zip(work.test.id, *off.values())])
+        files.append("distances.csv")
+    write_text(work.folder / "scores.txt", table + "\n")
     predict_test(work)
-    files = ["scores.json", "scores.csv", "scores.txt", "predictions.csv"]
-    return files, number_of(len(work.fits), "recalibration")
+    return files, "; ".join([number_of(len(work.fits), "recalibration"), *words])
+
+
+def point_errors(work: Work) -> dict[str, Any]:
+    """Return how far each point is off in each test case, in the target's unit; nothing if targets are no points."""
+    from ..imaging.data.rows import comma_words
+
+    coordinates = comma_words(str(work.project.options.get("coordinates", "")))
+    if not coordinates or work.units.mixed:
+        return {}
+    error = np.asarray(work.test.target - work.test.prediction.location, np.float64)
+    axes = len(next(iter(work.data.splits.values())).shape) - 1
+    return distances(error, work.test.names, coordinates, axes)
 
 
 def predict_test(work: Work) -> None:
