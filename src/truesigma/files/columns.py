@@ -31,15 +31,14 @@ from .fields import (
     stem_of,
 )
 from .parquet import read_parquet, texts_in, with_texts
-from .roles import Columns, listed, named, read_as
+from .roles import Columns, listed, named, read_as, renamed
 from .synonyms import rename_hint
-from .tables import EMPTY, is_number, may_be_thousands, read_csv
+from .tables import EMPTY, FALSE, TRUE, is_number, may_be_thousands, read_csv, read_head
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
 ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
-TRUE, FALSE = ("true", "1"), ("false", "0")
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
@@ -77,83 +76,79 @@ def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
     """Read a .csv or .parquet file with its fields as numbers and all else as it is; `columns` choose roles."""
     if path.suffix.lower() != ".csv":
         return read_as(read_parquet(path), columns)
-    return with_numbers(read_as(read_csv(path), columns), path)
+    import pyarrow as pa
 
-
-def with_numbers(table: "pa.Table", path: Path) -> "pa.Table":
-    """Turn the columns of text that fields are read from into numbers and truths; empty numbers become nulls."""
-    names = list(table.column_names)
+    head = read_head(path)
+    names = renamed(head.names, columns)
     bare = not set(PARTS) & set(map(stem_of, names))  # then bounds take the place of a scale
-    places = [k for k, one in enumerate(names) if stem_of(one) in NUMBERS or (bare and is_bound(one))]
-    numbers, point = _floats([(names[k], table.column(k)) for k in places])
+    types = {
+        k: pa.float64() for k, one in enumerate(names) if stem_of(one) in NUMBERS or (bare and is_bound(one))
+    }
+    types |= {k: pa.bool_() for k, one in enumerate(names) if stem_of(one) == "mask"}
+    for point in "." if head.separator == "," else ".,":
+        try:
+            table = read_csv(path, types, point)
+        except pa.ArrowInvalid:
+            continue
+        if point == ",":
+            _warn_of_commas(path)
+        return read_as(table, columns)
+    return read_as(_converted(read_csv(path), names, types, path), columns)
+
+
+def _warn_of_commas(path: Path) -> None:
+    warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
+
+
+def _converted(table: "pa.Table", names: Sequence[str], types: Mapping[int, Any], path: Path) -> "pa.Table":
+    """Convert columns of text cell by cell; the error names the first that cannot be read."""
+    import pyarrow as pa
+
+    cells = {k: table.column(k).to_pylist() for k in types}
+    numbers = {names[k]: column for k, column in cells.items() if types[k] != pa.bool_()}
+    floats, point = _floats(numbers, ".,")
     if point == ",":
-        warnings.warn(f"{path} has decimal commas: 1,5 in it is read as 1.5.", stacklevel=1)
-    for k, column in zip(places, numbers):
-        table = table.set_column(k, names[k], column)
-    for k, name in enumerate(names):
-        if stem_of(name) == "mask":
-            table = table.set_column(k, name, _truths(name, table.column(k)))
+        _warn_of_commas(path)
+    for k, column in cells.items():
+        made = floats[names[k]] if names[k] in floats else _truths(names[k], column)
+        table = table.set_column(k, table.column_names[k], pa.array(made, types[k]))
     return table
 
 
-def _floats(columns: Sequence[tuple[str, Any]], tried: str = ".,") -> tuple[list[Any], str]:
-    """Convert columns of text to numbers, and find their decimal point; the error names the first bad cell.
-
-    Only if a column has no numbers with points, all are read with commas, unless these may be of thousands.
-    """
-    import pyarrow as pa
-
-    points = "."
-    for point in tried:
-        try:
-            return [_cast(cells, point) for _, cells in columns], point
-        except pa.ArrowInvalid:
-            if tried == "." or may_be_thousands(cell for _, cells in columns for cell in cells.to_pylist()):
-                break
-            points = ".,"
-    wrong = {point: _no_numbers(columns, point) for point in points}
-    point = min(points, key=lambda one: len(wrong[one]))
-    row, name, cell = (
-        wrong[point][0] if wrong[point] else (1, columns[0][0], "a number of a form that is not known")
-    )
-    mark = "point" if point == "." else "comma"
-    raise BadFile(
-        f"row {row} below the header holds {cell!r} in column {name!r}; expected a number with a decimal {mark}, as in "
-        "other rows, and no other sign, or an empty cell."
-    )
-
-
-def _no_numbers(columns: Sequence[tuple[str, Any]], point: str) -> list[tuple[int, str, str]]:
-    """Find the cells that are not numbers, with their row and column."""
-    cells = [(row, name, cell) for name, column in columns for row, cell in enumerate(column.to_pylist(), 1)]
-    return [one for one in cells if not is_number(one[2] or "", point)]
-
-
-def _cast(cells: Any, point: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
-    cells = compute.utf8_trim_whitespace(cells)
-    if point != ".":
-        if compute.any(compute.match_substring(cells, ".")).as_py():
-            raise pa.ArrowInvalid("thousands, or another decimal point")
-        cells = compute.replace_substring(cells, point, ".")
-    empty = compute.is_in(cells, value_set=pa.array(EMPTY, cells.type))
-    return compute.if_else(empty, pa.scalar(None, cells.type), cells).cast(pa.float64())
-
-
-def _truths(name: str, cells: Any) -> Any:
-    """A column of text as true and false."""
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
-    words = compute.utf8_lower(compute.utf8_trim_whitespace(cells))
-    row = compute.index(compute.is_in(words, value_set=pa.array([*TRUE, *FALSE])), False).as_py()
-    if row >= 0:
+def _floats(columns: Mapping[str, Sequence[str | None]], points: str) -> tuple[dict[str, Any], str]:
+    """Convert columns of text to numbers, all with one of these decimal points, and tell which it was."""
+    if may_be_thousands(cell for column in columns.values() for cell in column):
+        points = "."
+    wrong, point = min(((_no_numbers(columns, one), one) for one in points), key=lambda pair: len(pair[0]))
+    for row, name, cell in wrong:
+        mark = "point" if point == "." else "comma"
         raise BadFile(
-            f"row {row + 1} below the header holds {cells[row].as_py()!r} in column {name!r}; expected true or false."
+            f"row {row} below the header holds {cell!r} in column {name!r}; expected a number with a decimal {mark}, "
+            "as in other rows, and no other sign, or an empty cell."
         )
-    return compute.is_in(words, value_set=pa.array(TRUE))
+    texts = {
+        name: [(cell or "").strip().replace(point, ".") for cell in cells] for name, cells in columns.items()
+    }
+    return {name: [None if c in EMPTY else float(c) for c in cells] for name, cells in texts.items()}, point
+
+
+def _no_numbers(columns: Mapping[str, Sequence[str | None]], point: str) -> list[tuple[int, str, str]]:
+    """Find the cells that are not numbers, with their row and column."""
+    cells = [
+        (row, name, cell or "") for name, column in columns.items() for row, cell in enumerate(column, 1)
+    ]
+    return [one for one in cells if not is_number(one[2], point)]
+
+
+def _truths(name: str, column: Sequence[str | None]) -> list[bool]:
+    """Convert a column of text to true and false."""
+    words = [(cell or "").strip() for cell in column]
+    for row, word in enumerate(words, 1):
+        if word not in TRUE + FALSE:
+            raise BadFile(
+                f"row {row} below the header holds {word!r} in column {name!r}; expected true or false."
+            )
+    return [word in TRUE for word in words]
 
 
 def frame_table(frame: Any) -> "pa.Table":
@@ -280,7 +275,7 @@ def _numbers(name: str, column: Any) -> Host:
             )
         return np.asarray(column.to_numpy(), dtype=bool)
     if types.is_string(kind) or types.is_large_string(kind):
-        [column], _ = _floats([(name, column)], ".")
+        column = pa.array(_floats({name: column.to_pylist()}, ".")[0][name], pa.float64())
     elif types.is_decimal(kind) or types.is_null(kind):
         column = column.cast(pa.float64())
     elif not (types.is_floating(kind) or types.is_integer(kind)):

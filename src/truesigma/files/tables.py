@@ -14,7 +14,7 @@ import os
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ EMPTY = (  # what stands for a missing number
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
     "NaN", "n/a", "nan", "null",
 )  # fmt: skip
+TRUE, FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
 FORMULAS = ("=", "+", "-", "@")  # first characters of cells that spreadsheets would run
 
 
@@ -88,8 +89,11 @@ def read_head(path: Path) -> Head:
     return head
 
 
-def read_csv(path: Path) -> "pa.Table":
-    """Read the cells of a .csv file as columns of text, up to the last row that is not empty."""
+def read_csv(path: Path, types: Mapping[int, Any] | None = None, point: str = ".") -> "pa.Table":
+    """Read the cells of a .csv file as columns of text, up to the last row that is not empty.
+
+    Columns whose Arrow type is given by their place are converted; an ArrowInvalid says that a cell cannot be.
+    """
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
@@ -97,21 +101,35 @@ def read_csv(path: Path) -> "pa.Table":
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find(b'"') >= 0:  # for Arrow a quote that never closes ends with the file
             _check_rows(path, head, encoding)
-    encoded = encoding.removesuffix("-sig")
-    options = arrow_csv.ReadOptions(skip_rows=head.before, autogenerate_column_names=True, encoding=encoded)
-    parsing = arrow_csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
-    text = arrow_csv.ConvertOptions(column_types={f"f{k}": pa.string() for k in range(len(head.names))})
+    rows = {"skip_rows": head.before, "skip_rows_after_names": 1, "encoding": encoding.removesuffix("-sig")}
+    options = arrow_csv.ReadOptions(autogenerate_column_names=True, **rows)
+    columns = {f"f{k}": (types or {}).get(k, pa.string()) for k in range(len(head.names))}
+    words = {"true_values": TRUE, "false_values": FALSE, "null_values": EMPTY, "decimal_point": point}
     try:
-        table = arrow_csv.read_csv(open_for_arrow(path), options, parsing, text).rename_columns(head.names)
+        table = arrow_csv.read_csv(
+            open_for_arrow(path),
+            options,
+            arrow_csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
+            arrow_csv.ConvertOptions(column_types=columns, **words),
+        ).rename_columns(head.names)
     except ValueError as problem:
+        if types:
+            raise
         _check_rows(path, head, encoding)
         raise BadFile(f"{path} cannot be read: {problem}.") from problem
-    rows = filled = table.num_rows
-    while filled > 1 and not any(str(column[filled - 1]).strip() for column in table.columns):
+    if types:
+        last = [str(column[-1].as_py() or "").strip() for column in table.columns if table.num_rows]
+        masks = [table.column(k) for k, kind in types.items() if kind == pa.bool_()]
+        if not any(last) or any(mask.null_count for mask in masks):
+            raise pa.ArrowInvalid("an empty row or mask, of which the text is to be seen")
+        return table
+    filled = table.num_rows
+    while filled and not any((column[filled - 1].as_py() or "").strip() for column in table.columns):
         filled -= 1
-    if filled < rows:
-        warnings.warn(f"{path}: {rows - filled} empty row(s) at its end are left out.", stacklevel=1)
-    return table.slice(1, filled - 1)  # the first is the header
+    if filled < table.num_rows:
+        left = table.num_rows - filled
+        warnings.warn(f"{path}: {left} empty row(s) at its end are left out.", stacklevel=1)
+    return table.slice(0, filled)
 
 
 def open_for_arrow(path: Path) -> Any:
