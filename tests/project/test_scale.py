@@ -135,7 +135,7 @@ def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
     seen = in_pixels(tmp_path / "alone", {"pixel size (mm)": lambda u: 0.5 + u})
     made = propose(seen, Wishes(("pixel size (mm)",)), tmp_path / "r.toml", gpu=False)
     assert not {"spacing", "mm_per_pixel"} & set(made.project.options)
-    assert any("nothing says how large pixels are" in note for note in made.notes)
+    assert any("nothing says how large the pixels of 30 images are" in note for note in made.notes)
     with pytest.raises(ValueError, match=r"flat is the same in all rows of .*; there is nothing to learn"):
         propose(
             in_pixels(tmp_path / "flat", {"flat": lambda _: 3}),
@@ -156,7 +156,7 @@ def test_a_target_that_is_a_pixel_size_does_not_scale_the_images(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({}, "nothing says how large pixels are: a target in mm needs it"),
+        ({}, "nothing says how large the pixels of 30 images are: a target in mm needs it"),
         ({"pixel size": lambda u: "" if u < 0.9 else 1 + u}, "pixel size is called like the size of"),
         ({"dx": lambda u: 1 + u}, "dx is called like the size of pixels, and does"),
         ({"pixel size": lambda u: 1.0}, ""),

@@ -128,12 +128,10 @@ def _no_scale(seen: Survey, target: Sequence[str], units: Sequence[str]) -> str:
     if not unit or not bare or seen.pixel:
         return ""
     unsure = [name for name in seen.header if is_pixel_size(name) and name not in target]
-    if len(bare) < sum(map(bool, seen.heads)):
-        why = f"{len(bare)} of {len(seen.heads)} images do not say how large their pixels are, such as {bare[0]}"
-    elif unsure:
+    if unsure:
         why = f"{unsure[0]} is called like the size of pixels, and does not give it of every row, or not of every axis"
     else:
-        why = "nothing says how large pixels are"
+        why = f"nothing says how large the pixels of {number_of(len(bare), 'image')} are"
     return (
         f"{why}: a target in {unit} needs it where they differ; set data.spacing, a column or a number of mm"
     )

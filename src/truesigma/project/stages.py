@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..imaging.recipe import TrainingRecipe
     from ..imaging.sampling.moments import MonteCarloError
 
+SHOWN = 3  # targets in the title of the page
 Made = tuple[list[str], str]  # files, and what came of it in words
 Say = Callable[[str], None]
 Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to what counts them
@@ -271,8 +272,8 @@ def show(work: Work, say: Say) -> Made:
 
 def _title(work: Work) -> str:
     """Name what is predicted, its unit, and the network."""
-    given = work.project.options.get("target") or work.project.dataset
-    target = given if isinstance(given, str) else ", ".join(given)
+    names = work.test.names or (work.project.dataset,)
+    target = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if names[SHOWN:] else "")
     unit = f" in {work.test.unit}" if work.test.unit else ""
     return f"{target}{unit} \N{MIDDLE DOT} {work.project.network.backbone}"
 
