@@ -29,7 +29,7 @@ SMALLEST = 1e-3  # of the usual sigma: members that agree exactly do not know th
 
 
 class _Fitted(NamedTuple):
-    """What was fitted on some rows: a regressor, those of the outer quantiles, and that of the size of the errors."""
+    """Regressors fitted on some rows: for the mean, for outer quantiles, and for the size of the errors."""
 
     regressor: Any
     quantiles: tuple[Any, ...] = ()
@@ -257,7 +257,7 @@ def _is_quantile(regressor: Any) -> bool:
 
 
 def _twin(base: Any, probability: float) -> Any:
-    """The same regressor for a quantile."""
+    """Copy the regressor for a quantile."""
     known = base.get_params(deep=False)
     name = next((one for one in ("quantile", "alpha") if one in known), None)
     if name is None or ("loss" not in known and name != "quantile"):
@@ -270,7 +270,7 @@ def _twin(base: Any, probability: float) -> Any:
 
 
 def _members(regressor: Any, X: Any) -> Host:
-    """What each member of an ensemble predicts, (member, row)."""
+    """Predict with each member of an ensemble, (member, row)."""
     if hasattr(regressor, "steps"):
         regressor, X = _last(regressor), regressor[:-1].transform(X)
     columns = getattr(regressor, "estimators_features_", None)

@@ -34,7 +34,7 @@ def test_report_writes_what_python_makes(folder, run):
     expected = report(
         ts.read("cal.csv"),
         ts.read("test.csv"),
-        shifted=ts.read("moved.npz"),
+        shifted=ts.read_prediction("moved.npz"),
         files=stored["data"],
         replicates=60,
     )

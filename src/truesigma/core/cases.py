@@ -73,7 +73,7 @@ class Cases:
 
     @property
     def groups(self) -> dict[str, Any]:
-        """What is looked at apart, by its column; a single array is called "group".
+        """The groups that are looked at separately, by column; a single array is called "group".
 
         >>> sorted(Cases(Prediction([1.0], aleatoric=[0.1]), [1.1], group={"site": ["A"], "sex": ["f"]}).groups)
         ['sex', 'site']

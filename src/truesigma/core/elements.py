@@ -193,7 +193,7 @@ class Elements:
 
     @once
     def in_bins(self) -> dict[Any, Any]:
-        """What is known of bins of the variance, by their edges: several scores share them."""
+        """The bins of the variance by their edges, since several scores share them."""
         return {}
 
     @property

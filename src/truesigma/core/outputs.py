@@ -35,7 +35,7 @@ def output_of(values: T, output: int) -> T:
 
 
 def name_of(names: Sequence[str], output: int) -> str:
-    """What an output is called, or its number.
+    """The name of an output, or its number.
 
     >>> name_of(("tip_x", "tip_y"), 1), name_of((), 1)
     ('tip_y', 'output 1')

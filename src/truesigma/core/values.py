@@ -244,7 +244,7 @@ class Prediction:
         return Interval(self.location + scale * low, self.location + scale * high)
 
     def quantile(self, probability: float) -> Array:
-        """What a target should be below with that probability.
+        """The value that a target lies below with that probability.
 
         >>> Prediction([0.0], scale=[1.0]).quantile(0.95).round(3)
         array([1.645])

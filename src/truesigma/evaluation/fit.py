@@ -41,7 +41,7 @@ class Chosen:
 
     @property
     def needs(self) -> set[str]:
-        """What the cases must have."""
+        """The needs of the recalibration: what the cases must have."""
         return plugins.needs(self.module, plugins.settled("recalibrate", self.module, self.settings))
 
     @property

@@ -313,7 +313,7 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
 
 
 def _since(first: Row | None, found: Answer, *, off: bool, spoiled: bool) -> Row:
-    """What a recalibration did to the size of sigma."""
+    """Describe what a recalibration did to the size of sigma."""
     if first is None or first["estimate"] is None or found.value is None:
         return {}
     before, after = (abs(math.log(parts["test"])) for parts in (first["parts"], found.parts))

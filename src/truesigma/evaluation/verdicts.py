@@ -108,7 +108,7 @@ def size(reply: Reply) -> Judged:
 
 
 def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None) -> str:
-    """Those for which sigma is the wrong size, the gravest first, and what the others need."""
+    """Name those for which sigma is the wrong size, the gravest first, and what the others need."""
     named = [f"{name}: {said}" for name, said in zip(names[:3], words)]
     named += [f"and {len(names) - 3} more"] if len(names) > 3 else []
     if rest is not None:

@@ -68,7 +68,7 @@ class Subject:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the outputs; empty if they have none."""
+        """The names of the outputs; empty if they have none."""
         return self.before.names
 
     @property

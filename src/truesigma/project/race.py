@@ -45,7 +45,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Contender:
-    """What may be done: settings of a project, by table."""
+    """A candidate plan: settings of a project, by table."""
 
     name: str
     settings: Mapping[str, Mapping[str, Any]]

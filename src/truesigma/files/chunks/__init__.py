@@ -105,7 +105,7 @@ def _cases(
 
 
 def _labels(fields: Fields, source: CaseFiles) -> Fields:
-    """What a manifest says about all cases of a source."""
+    """Read what a manifest says about all cases of a source."""
     for name in source.labels:
         if name in fields:
             raise ValueError(f"both the file and the manifest give {name}; leave one of them out.")

@@ -105,7 +105,7 @@ def verify(
 
 
 def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Draws:
-    """What the network draws for these images, with the numbers that were drawn elsewhere."""
+    """Draw with the network for these images, using the random numbers that were drawn elsewhere."""
     with torch.no_grad():
         prepared = model.entering(*given)
         with _Replayed(numbers):
@@ -117,7 +117,7 @@ def _replay(model: Calibrated, given: list[Tensor], numbers: list[Host]) -> Draw
 
 
 def as_predicted(draws: Draws, card: Card | None, units: Units) -> Prediction:
-    """What `predict` makes of a network's draws."""
+    """Turn a network's draws into predictions, as `predict` does."""
     return units.prediction(decompose(draws)) if card is None else recalibrated(card, draws, units)
 
 

@@ -137,7 +137,7 @@ def _set_constant(graph: Any, name: str, values: Host) -> None:
 
 
 def translations() -> Mapping[Any, Callable[..., Any]]:
-    """What torch's exporter does not know, by the operation."""
+    """Translations of operations that torch's exporter does not know."""
     return {torch.ops.aten._adaptive_avg_pool3d.default: _pool_volume}
 
 

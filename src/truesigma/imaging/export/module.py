@@ -165,7 +165,7 @@ class Finish:
         return None if self.card is None else self.card.refer
 
     def describe(self) -> dict[str, str]:
-        """What each output is, for the metadata."""
+        """Describe each output, for the metadata."""
         several = self.units.names if len(self.units.names) > 1 else ()
         said = {
             "location": f"prediction of {', '.join(several)}" if several else "prediction",
@@ -233,7 +233,7 @@ class Calibrated(nn.Module):
         self.inputs = inputs or Inputs()
 
     def entering(self, image: Tensor, beside: Tensor | None = None) -> Tensor:
-        """What the network takes."""
+        """Prepare an image for the network."""
         return with_planes(self.prepare(image), None if beside is None else self.inputs.scaled(beside))
 
     def forward(self, image: Tensor, *more: Tensor) -> tuple[Tensor, ...]:

@@ -205,7 +205,7 @@ def check_path(out: str | Path) -> Path:
 
 
 def _describe(inputs: Inputs) -> dict[str, Any]:
-    """What is in the second tensor of the file."""
+    """Describe the second tensor of the file."""
     return {
         "name": BESIDE,
         "dtype": "float32",

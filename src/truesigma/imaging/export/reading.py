@@ -39,7 +39,7 @@ class Reading:
 
     @property
     def shape(self) -> tuple[int | str, ...]:
-        """Of the image that the file takes."""
+        """The shape of the image that the file takes."""
         return ("case", self.images[0].shape[0], *SPACE[-self.axes :])
 
     def given(self, case: int) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ class Reading:
         return torch.from_numpy(np.stack(made))
 
     def instead(self, given: Mapping[str, Tensor], case: int) -> dict[str, Tensor]:
-        """What the file takes of one image, for what the graph behind it takes."""
+        """Replace what the graph takes by what the file takes of one image."""
         return {**self.given(case), **{name: one for name, one in given.items() if name != STORED}}
 
     def before(self, proto: Any) -> Any:
@@ -75,7 +75,7 @@ class Reading:
         return compose.merge_models(front, proto, io_map=[(STORED, STORED)])
 
     def describe(self) -> Mapping[str, Any]:
-        """What the file takes, for its metadata."""
+        """Describe what the file takes, for its metadata."""
         if not self.spacing or self.fixed:
             return {}
         words = f"mm between pixels, by {', '.join(SPACE[-self.axes :])}"
@@ -83,7 +83,7 @@ class Reading:
 
 
 class _Stored(nn.Module):
-    """What `Layout.stored` does, in operations on tensors whose lengths are free."""
+    """Does what `Layout.stored` does, with operations on tensors whose lengths are free."""
 
     def __init__(self, reading: Reading) -> None:
         super().__init__()

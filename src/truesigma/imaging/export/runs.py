@@ -158,7 +158,7 @@ def _reading(
 
 
 def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What is done to an image before the file takes it, and what the file itself does."""
+    """Describe what is done to an image before the file takes it, and what the file itself does."""
     kept = about["record"]
     read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
     how = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}

@@ -32,7 +32,7 @@ class Drawing:
 
     @property
     def counted(self) -> tuple[str, int]:
-        """What each case gets, members or draws, and how many."""
+        """The kind of predictions for each case, members or draws, and their number."""
         return ("member", len(self.runs)) if self.single else ("draw", self.how["draws"])
 
     @property

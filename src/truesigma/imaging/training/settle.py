@@ -1,4 +1,4 @@
-"""What is put right when the weights no longer move: the running statistics, and the variances."""
+"""Settle a network whose weights no longer move: its running statistics, and its variances."""
 
 from collections.abc import Iterator
 
