@@ -218,7 +218,7 @@ def slope(mean: Tensor) -> Tensor:
 
 
 def rooted(mean: Tensor, second: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Convert outputs and target of a network with the link "root" to what it learns: square roots, and their errors."""
+    """Convert outputs and target of a network with the link "root" to what it learns: roots, and their errors."""
     return (mean + TINY).sqrt(), second - slope(mean.detach()), (target.clamp(min=0) + TINY).sqrt()
 
 

@@ -29,13 +29,11 @@ def train_run(
     device: str = "auto",
     precision: str = "fp32",
     devices: int = 1,
-    time_limit: float | None = None,
     resume: bool = True,
-    checkpoint_every: float = 0.0,
-    workers: int = 4,
     say: Callable[[str], None] | None = None,
     data: DataSet | None = None,
     test: bool = False,
+    **training: Any,
 ) -> Trained:
     """Read a data set, build a network and train it; the same call resumes a run that was stopped.
 
@@ -48,10 +46,11 @@ def train_run(
         likelihood: "gaussian" or "laplace".
         variances: "one" per case, or "each" output its own. link: as for `TwoHead`.
         pretrained: start from the backbone's published weights. weights: from a file instead.
-        device, precision, devices, time_limit, resume, checkpoint_every, workers: as for `train`.
+        device, precision, devices, resume: as for `train`.
         say: is called with what will be done, and progress is shown; None: quiet.
         data: what the source reads, if it was read before.
         test: look at the test split in every fifth epoch; it chooses nothing.
+        training: further options of `train`, such as time_limit, checkpoint_every and workers.
 
     Returns:
         The trained network with its history.
@@ -88,13 +87,11 @@ def train_run(
         device=device,
         precision=precision,
         devices=devices,
-        time_limit=time_limit,
         resume=resume,
-        checkpoint_every=checkpoint_every,
-        workers=workers,
         quiet=say is None,
         record=record,
         test=test,
+        **training,
     )
 
 
