@@ -82,7 +82,7 @@ def test_every_measured_promise_held(monkeypatch):
     for row in made.read("referral.csv"):
         assert row["held"] > 0.95 - 3 * math.sqrt(0.95 * 0.05 / row["seeds"]), row
     for row in made.read("regions.csv"):
-        assert row["ellipsoid"] > 0.897
+        assert row["ellipsoid"] > 0.895  # 200 splits of one set
         assert row["ellipsoid_volume"] < 0.4
     stained = made.read("nuclei.csv")[0]
     gap = {name: abs(0.9 - stained[name]) for name in ("sigma", "sigma_by_group")}

@@ -268,3 +268,26 @@ def test_refusals_of_options():
         fitted.variance_ratio(1.0)
     with pytest.raises(ValueError, match="fit it again"):
         conformal.Conformal(fitted.common, 1.0, 2, tails="lower")
+
+
+def test_a_promise_of_cases_holds_where_patients_with_many_cases_are_harder():
+    held = {"patient": [], "case": []}
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        sizes = np.where(rng.uniform(size=140) < 0.2, 10, 1)
+        patient = np.repeat(np.arange(140), sizes)
+        z = rng.normal(size=patient.size) * np.where(sizes[patient] > 1, 3.0, 1.0)
+        old = patient < 40
+        p = Prediction(0 * z, aleatoric=0 * z + 1)
+        for of, found in held.items():
+            fitted = conformal.fit(p[old], z[old], patient=patient[old], of=of, most=10)
+            interval = fitted(p[~old]).interval(0.9)
+            inside = (interval.lower <= z[~old]) & (z[~old] <= interval.upper)
+            of_patients = [inside[patient[~old] == k].mean() for k in range(40, 140)]
+            found.append([inside.mean(), np.mean(of_patients)])
+    by_case, by_patient = np.mean(held["case"], axis=0), np.mean(held["patient"], axis=0)
+    assert by_patient[1] > 0.89
+    assert by_patient[0] < 0.85  # of all cases it holds fewer than promised
+    assert by_case[0] > 0.895
+    with pytest.raises(ValueError, match="needs most=, the number of cases"):
+        conformal.fit(p[old], z[old], patient=patient[old], of="case")

@@ -173,19 +173,19 @@ def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referr
     """The referral asked for, as `{"tolerance": 10, "risk": 0.05}`, by patient if patients are known."""
     if not isinstance(asked, Mapping):
         raise ValueError(f'refer is {asked!r}; expected a mapping, as {{"tolerance": 10, "risk": 0.05}}.')
-    wrong = [name for name in asked if name not in ("tolerance", "risk", "delta")]
+    wrong = [name for name in asked if name not in ("tolerance", "risk", "delta", "most")]
     missing = [name for name in ("tolerance", "risk") if name not in asked]
     if wrong or missing:
         raise ValueError(
-            f"a referral is given by {', '.join(asked) or 'nothing'}; expected tolerance and risk, and perhaps delta, "
-            "as tolerance=10,risk=0.05."
+            f"a referral is given by {', '.join(asked) or 'nothing'}; expected tolerance and risk, perhaps delta, and "
+            "most (cases of a patient), as tolerance=10,risk=0.05."
         )
     if cases.shift is not None:
         raise ValueError(
             "a referral makes a promise, and cases weighted to be like those of a new site make none; leave one of the "
             "two out."
         )
-    given = dict(asked)
+    given: dict[str, Any] = {k: int(v) if k == "most" and v == int(v) else v for k, v in asked.items()}
     return fit_referral(recipe.prediction(cases), cases.target, patient=cases.patient, **given)
 
 

@@ -13,13 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.checks import check_enough, check_group
+from ..core.checks import check_enough, check_group, check_whole
 from ..core.elements import blocks
 from ..core.errors import Refusal
 from ..core.law import Empirical, Law
 from ..core.values import Prediction
 
 Promise = Literal["one", "all"]
+Of = Literal["patient", "case"]
 KEPT = 4096  # more scores than this are thinned to fewer, and levels between them rounded up
 ROUND = (
     np.arange(1, 2000) / 2000
@@ -63,8 +64,12 @@ class Ranks:
         return Ranks(**{**stored, **numbers})
 
 
-def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None = None) -> Ranks:
+def ranks_of(
+    scores: Host, cluster: Host, promise: Promise, weight: Host | None = None, most: int = 0
+) -> Ranks:
     """Ranks of scores that belong to clusters: for one score of a new cluster, or for all of them.
+
+    With `most` the level is that of a case of all new ones, where a patient has at most so many: 1 / (N + most) each.
 
     With weights, 1 for a case like the others, the levels are those for a new case of weight 1 (Tibshirani et al.).
 
@@ -78,8 +83,17 @@ def ranks_of(scores: Host, cluster: Host, promise: Promise, weight: Host | None 
         largest = np.full(len(sizes), -np.inf)
         np.maximum.at(largest, code, scores)
         scores, code, sizes = largest, np.arange(len(sizes)), np.ones(len(sizes), dtype=int)
+    if most:
+        # A new patient's cases, at most so many, may all lie above; of more, some are taken at random.
+        drawn = np.random.default_rng(0).permutation(len(scores))
+        place = np.empty(len(scores), dtype=np.int64)
+        by_patient = drawn[np.argsort(code[drawn], kind="stable")]
+        place[by_patient] = np.concatenate([np.arange(size) for size in sizes])
+        scores = scores[place < most]
     order = np.argsort(scores, kind="stable")
-    if weight is not None:
+    if most:
+        levels = np.arange(1, scores.size + 1) / (scores.size + most)
+    elif weight is not None:
         share = weight / sizes[code]
         levels = np.cumsum(share[order]) / (share.sum() + 1)
     elif (sizes == sizes[0]).all():
@@ -130,6 +144,21 @@ def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, .
     for option, value, known in options:
         if value not in known:
             raise Refusal(f"{option} is {value!r}; expected one of {', '.join(known)}.")
+
+
+def check_of(of: Of, most: int, promise: Promise, patient: Any) -> int:
+    """Return the declared bound of a patient's cases where the promise averages over cases, else 0."""
+    check_whole("most", most, 0)
+    if of not in ("patient", "case"):
+        raise Refusal(f"of is {of!r}; expected 'patient' or 'case': what coverage is averaged over.")
+    if of == "patient" or patient is None:
+        return 0
+    if promise == "all" or not most:
+        raise Refusal(
+            "of='case' promises a share of all cases of new patients, one at a time, and needs most=, the number of "
+            "cases that no patient exceeds, declared beforehand: the largest number seen so far promises nothing."
+        )
+    return most
 
 
 def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, Host, Host]:

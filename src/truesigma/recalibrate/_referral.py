@@ -4,12 +4,13 @@ $$P\bigl(|y - \mu| > \mathrm{tolerance} \mid \sigma \le t\bigr) \le \mathrm{risk
   \quad\text{with confidence } 1 - \delta$$
 
 Cases are taken from the surest on. As each is added, a binomial test asks whether the share of large errors among those
-that would be kept is below the risk; the first test that fails ends the sequence, so that all of them together err with
-probability delta (Learn then Test). The tests begin where they may meet an error or two, which depends on the number
-of cases alone. Exact where the share of large errors rises with sigma, as it does when sigma says anything.
+that would be kept is below the risk; the first test that fails ends the sequence (Learn then Test). Four sequences,
+which begin at an eighth, a quarter, a half and all of the cases, take a quarter of delta each: the early ones are for a
+sigma that knows, the late ones for errors that are rare. Exact where the share of large errors rises with sigma.
 
-With several cases of a patient, patients are what is counted: each by the share of large errors among the cases of
-theirs that are kept, and the test is that of Hoeffding and Bentkus for means of such shares.
+With several cases of a patient, patients are what is independent. By patient, each counts by the share of large errors
+among the cases of theirs that are kept, and the test is that of Hoeffding and Bentkus for means of such shares. By
+case, with at most B cases of a patient, it is that of the means of sum (off - risk) / B + risk over the kept cases.
 """
 
 import math
@@ -19,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.checks import check_group, nothing_left, per_cent
+from ..core.checks import check_group, check_whole, nothing_left, per_cent
 from ..core.elements import blocks
 from ..core.errors import Refusal
 from ..core.values import Prediction
 from ._shift import logistic
 
 SLACK = 1e-9  # of sums of shares, which are rounded
-MET = 2  # errors that the first test may meet, where a quarter of the cases is enough for such a test
+STARTS = (1 / 8, 1 / 4, 1 / 2, 1)  # of the cases, or patients, where sequences of tests begin
 MORE, MOST = 1.05, 100  # steps in which more cases are tried, up to a hundred times as many
 TINY = 1e-300  # in place of a sigma of 0, which has no logarithm
 
@@ -40,10 +41,12 @@ class Referral:
     delta: float
     threshold: float | None  # None where nothing can be promised: every case is referred
     kept: int  # calibration cases at or below the threshold
-    wrong: float  # the share of large errors among them, by patient
+    wrong: float  # the share of large errors among them: of cases, or the mean of the patients' shares
     cases: int  # of the calibration
     clusters: int  # patients, or cases where each is a patient of its own
     needed: int | None = None  # clusters, where there is no threshold; None where no number would do
+    off: float | None = None  # the share of the kept cases that are off, however the promise averages
+    most: int = 0  # cases that a patient has at most, where the promise is of cases; 0: of patients
 
     def __post_init__(self) -> None:
         if not (self.threshold is None or 0 <= self.threshold < math.inf):
@@ -65,11 +68,17 @@ class Referral:
     @property
     def words(self) -> str:
         """Say what is promised, or why nothing is."""
-        many = f"at most {_percent(self.risk)} of the kept cases off by more than {self.tolerance:g}"
+        by_patient = self.clusters < self.cases and not self.most
+        kept_cases = "a patient's kept cases, on average over patients," if by_patient else "the kept cases"
+        many = f"at most {_percent(self.risk)} of {kept_cases} off by more than {self.tolerance:g}"
         sure = f"with {_percent(1 - self.delta)} confidence"
         if self.threshold is not None:
-            share = f"{self.kept:,} of {self.cases:,} calibration cases are kept, {_percent(self.wrong)} of them off"
-            return f"refer where sigma is above {self.threshold:.4g}: {many}, {sure}; {share}"
+            share = self.wrong if self.off is None else self.off
+            told = (
+                f"{self.kept:,} of {self.cases:,} calibration cases are kept, {_percent(share)} of them off"
+            )
+            told += f", {_percent(self.wrong)} on average over patients" if by_patient else ""
+            return f"refer where sigma is above {self.threshold:.4g}: {many}, {sure}; {told}"
         said = f"no threshold can be promised ({many}, {sure}): every case is referred. "
         if self.needed is None:
             return said + (
@@ -106,6 +115,7 @@ def fit(
     risk: float,
     delta: float = 0.05,
     patient: Any = None,
+    most: int = 0,
 ) -> Referral:
     """Find the largest sigma up to which cases can be kept with a promise.
 
@@ -116,6 +126,8 @@ def fit(
         risk: the share of kept cases that may be off by more.
         delta: the probability that the promise does not hold, over sets of calibration cases.
         patient: one name per case: cases that belong together.
+        most: how many cases a patient has at most, declared beforehand: the promise is then about a share of cases. 0:
+            about the mean of the patients' shares.
 
     Returns:
         The referral: `.threshold`, None where none can be promised, and `.words`.
@@ -139,22 +151,44 @@ def fit(
         wrong[order],
         np.unique(code[order], return_inverse=True)[1],
     )
+    clusters, several = int(code.max()) + 1, int(code.max()) + 1 < code.size
+    check_whole("most", most, 0)
+    of_cases = int(most) if several else 0
+    if of_cases and np.bincount(code).max() > of_cases:
+        raise Refusal(
+            f"a patient has {np.bincount(code).max()} cases, and most is {most}; no promise without a bound."
+        )
     patients, shares = _running(wrong, code)
-    clusters = int(patients[-1])
     last = np.flatnonzero(np.append(sigma[1:] != sigma[:-1], True))  # equal sigmas are kept together
+    off = np.cumsum(wrong)[last] / (last + 1)
     patients, shares = patients[last], shares[last]
-    passed = _p_values(shares, patients, risk, clusters < code.size) <= delta
-    start = int(np.searchsorted(patients, _first(clusters, risk, delta)))
-    end = start + int(np.argmin(np.append(passed[start:], False)))
+    if of_cases:
+        beyond = np.cumsum(wrong - risk)[last] / of_cases
+        chance = _p_values(clusters * risk + beyond, np.full(last.size, clusters), risk, True)
+    else:
+        chance = _p_values(shares, patients, risk, several)
+    end, start = _sequences(chance <= delta / len(STARTS), patients, clusters)
     known: dict[str, Any] = {"tolerance": float(tolerance), "risk": float(risk), "delta": float(delta)}
-    sizes = {"cases": code.size, "clusters": clusters}
+    sizes = {"cases": code.size, "clusters": clusters, "most": of_cases}
     place = min(max(start, end - 1), last.size - 1)
-    share = float(shares[place] / patients[place])
+    share = float(off[place] if of_cases else shares[place] / patients[place])
     if end > start:
         kept = int(last[place])
-        return Referral(**known, threshold=float(sigma[kept]), kept=kept + 1, wrong=share, **sizes)
+        known |= {"threshold": float(sigma[kept]), "kept": kept + 1, "wrong": share, "off": float(off[place])}
+        return Referral(**known, **sizes)
     needed = _needed(sigma, wrong, clusters, risk, delta)
     return Referral(**known, threshold=None, kept=0, wrong=share, **sizes, needed=needed)
+
+
+def _sequences(passed: Host, patients: Host, clusters: int) -> tuple[int, int]:
+    """Where the longest sequence of tests ends, and where it begins; the first one where none passes."""
+    found = []
+    for part in STARTS:
+        start = int(np.searchsorted(patients, math.ceil(part * clusters)))
+        end = start + int(np.argmin(np.append(passed[start:], False)))
+        found.append((end if end > start else 0, start))
+    end, start = max(found, key=lambda one: one[0])
+    return (end, start) if end else (0, found[0][1])
 
 
 def smallest(wrong: int, risk: float, delta: float) -> int:
@@ -172,12 +206,6 @@ def smallest(wrong: int, risk: float, delta: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if bdtr(wrong, middle, risk) <= delta else (middle, high)
     return high
-
-
-def _first(clusters: int, risk: float, delta: float) -> int:
-    """Where the tests begin: as late as a quarter of the cases, so that an error or two do not end them at once."""
-    starts = [smallest(wrong, risk, delta) for wrong in range(MET + 1)]
-    return max([start for start in starts if 4 * start <= clusters], default=starts[0])
 
 
 def _off(prediction: Prediction, target: Any, tolerance: float) -> tuple[Host, Host]:
@@ -220,7 +248,7 @@ def _p_values(wrong: Host, count: Host, risk: float, several: bool) -> Host:
 
 def _needed(sigma: Host, wrong: Host, clusters: int, risk: float, delta: float) -> int | None:
     """Estimate how many cases the first test needs, if large errors become rarer with log sigma as they do here."""
-    least = smallest(0, risk, delta)
+    least = smallest(0, risk, delta / len(STARTS))
     if not wrong.any():
         return least
     if wrong.all():
@@ -229,10 +257,11 @@ def _needed(sigma: Host, wrong: Host, clusters: int, risk: float, delta: float) 
     basis = np.stack([np.ones(z.size), (z - z.mean()) / (z.std() or 1.0)], axis=1)
     odds = basis @ logistic(basis[~wrong], basis[wrong]) + math.log(wrong.sum() / (~wrong).sum())
     share = np.cumsum(1 / (1 + np.exp(-odds))) / np.arange(1, z.size + 1)
-    # Half as many again at least: where the first test failed by chance, as many as there are may fail again.
+    # Half as many again at least: where tests failed by chance, as many as there are may fail again.
     for many in np.ceil(max(1.5 * clusters, least) * MORE ** np.arange(MOST)).astype(int):
-        start = _first(int(many), risk, delta)
-        place = min(math.ceil(start / many * z.size), z.size) - 1
-        if _p_values(start * share[place, None], np.array([start]), risk, clusters < z.size)[0] <= delta:
-            return int(many)
+        for start in (math.ceil(part * int(many)) for part in STARTS):
+            place = min(math.ceil(start / many * z.size), z.size) - 1
+            chance = _p_values(start * share[place, None], np.array([start]), risk, clusters < z.size)[0]
+            if chance <= delta / len(STARTS):
+                return int(many)
     return None

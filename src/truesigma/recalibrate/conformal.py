@@ -28,7 +28,7 @@ from ..core.errors import Refusal
 from ..core.law import Empirical
 from ..core.recalibration import on_cases, on_predictions, select_part, with_law
 from ..core.values import Prediction, changed
-from ._ranks import Promise, Ranks, check_promise, half_of, observed, ranks_of
+from ._ranks import Of, Promise, Ranks, check_of, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
 
 TITLE = "conformal"
@@ -178,7 +178,14 @@ class Conformal:
 
 @on_cases
 def fit(
-    cases: Cases, *, part: Part = "total", by: By = "all", tails: Tails = "both", promise: Promise = "one"
+    cases: Cases,
+    *,
+    part: Part = "total",
+    by: By = "all",
+    tails: Tails = "both",
+    promise: Promise = "one",
+    of: Of = "patient",
+    most: int = 0,
 ) -> Conformal:
     """Widen the intervals until they cover: a share of new cases of at least the level, whatever the errors' law.
 
@@ -193,6 +200,9 @@ def fit(
         tails: "both" alike, symmetric about the location; "apart", as many misses below as above; "lower" or "upper",
             a bound on that side alone, and the other infinite.
         promise: "one" case of a new patient, or "all" of them.
+        of: what is averaged over: "patient", each alike however many cases it has; or "case", so that a patient is met
+            as often as it has cases. Where patients with many cases are harder, the first holds fewer of all cases.
+        most: with of="case", how many cases a new patient has at most, declared beforehand.
 
     Returns:
         The recalibration. Its predictions have no density: use coverage, width or the Winkler score.
@@ -224,6 +234,9 @@ def fit(
     )
     check_promise("conformal", weight if shift is None else None, *options)
     chosen = select_part(cases.prediction, part)
+    bound = check_of(of, most, promise, cases.patient)
+    if bound and (shift is not None or by == "group"):
+        raise Refusal("of='case' is for all groups together, without a shift.")
     z, case, cluster = observed(chosen, cases.target, cases.patient)
     groups = None
     if by == "group":
@@ -242,15 +255,15 @@ def fit(
         of_case = np.asarray(to_host(weight), dtype=np.float64).reshape(len(chosen), -1)[:, 0][case]
         sizes = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
         total = float((of_case / sizes[1][sizes[0]]).sum())
-    common = _sides(z, cluster, tails, promise, of_case)
+    common = _sides(z, cluster, tails, promise, of_case, bound)
     return Conformal(common, law.unit, law.moment, part, tails, promise, groups, shift, total)
 
 
 def _sides(
-    z: Host, cluster: Host, tails: Tails, promise: Promise, weight: Host | None = None
+    z: Host, cluster: Host, tails: Tails, promise: Promise, weight: Host | None = None, most: int = 0
 ) -> dict[str, Ranks]:
     score = {"both": abs(z), "lower": -z, "upper": z}
-    return {side: ranks_of(score[side], cluster, promise, weight) for side in SIDES[tails]}
+    return {side: ranks_of(score[side], cluster, promise, weight, most) for side in SIDES[tails]}
 
 
 def _plain(sides: Sides) -> dict[str, Any]:

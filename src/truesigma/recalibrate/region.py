@@ -27,7 +27,7 @@ from ..core.law import Undefined, cases_needed
 from ..core.outputs import name_of
 from ..core.recalibration import on_cases, on_predictions, select_part
 from ..core.values import Interval, Prediction, check_prediction
-from ._ranks import Promise, Ranks, check_promise, ranks_of
+from ._ranks import Of, Promise, Ranks, check_of, check_promise, ranks_of
 
 TITLE = "joint region"
 Shape = Literal["ellipsoid", "box"]
@@ -180,6 +180,8 @@ def fit(
     shape: Shape = "ellipsoid",
     level: float = 0.9,
     promise: Promise = "one",
+    of: Of = "patient",
+    most: int = 0,
     seed: int = 0,
 ) -> Region:
     """Fit a region that holds all outputs of a new case at once, with the level as its probability.
@@ -195,6 +197,8 @@ def fit(
         shape: "ellipsoid", which follows how outputs err together and is the smaller, or "box", bounds of each output.
         level: of the region; `contains` and `volume` take others, too.
         promise: "one" case of a new patient, or "all" of them.
+        of: what coverage is averaged over, "patient" or "case", as for `conformal`.
+        most: with of="case", how many cases a new patient has at most, declared beforehand.
         seed: of the choice of the patients, or cases, whose scores are ranked; the others give M.
 
     Returns:
@@ -237,7 +241,12 @@ def fit(
         )
     scored = _scored(cluster, level, seed)
     moments = _shrunk(z[~scored])
-    ranks = ranks_of(_scores(z[scored], moments, shape), cluster[scored], promise)
+    ranks = ranks_of(
+        _scores(z[scored], moments, shape),
+        cluster[scored],
+        promise,
+        most=check_of(of, most, promise, cases.patient),
+    )
     return Region(
         tuple(tuple(row) for row in moments.tolist()), ranks, chosen.law.unit, shape, level, promise, part
     )
