@@ -194,8 +194,8 @@ def _total_of_rows(flat: Array) -> Array:
         rows = torch.sum(fours, dim=1, dtype=torch.int32).view(torch.uint8)
     else:
         rows = torch.sum(flat[:whole].reshape(-1, ROW), dim=1, dtype=torch.float32)
-    found = torch.sum(rows, dtype=torch.float64)
-    return found + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else found
+    held = torch.sum(rows, dtype=torch.float64)
+    return held + torch.sum(flat[whole:], dtype=torch.float64) if whole < len(flat) else held
 
 
 def float_bits(values: Array) -> Array:

@@ -144,8 +144,8 @@ def cell_totals(index: Array, cells: int, columns: Sequence[Array | None]) -> Ar
         import torch
 
         if _must_be_deterministic(index):
-            found = cell_totals(to_host(index), cells, [None if c is None else to_host(c) for c in columns])
-            return torch.as_tensor(found, device=index.device)
+            totals = cell_totals(to_host(index), cells, [None if c is None else to_host(c) for c in columns])
+            return torch.as_tensor(totals, device=index.device)
         # One cell can hold a whole chunk: float32 sums of 2^24 terms would stop growing.
         wide = [None if c is None else c.to(torch.float64) for c in columns]
         sums = [torch.bincount(index, weights=c, minlength=cells) for c in wide]
@@ -165,8 +165,8 @@ def unit_counts(values: Array, cells: int, weight: Array = None) -> Array:
     xp = namespace(values)
     if weight is None and is_torch_array(values) and not _must_be_deterministic(values):
         # In one pass, and without asking the device for the largest value; it counts in the values' own precision.
-        found = [xp.histc(part, cells, 0, 1) for part in values.split(1 << 24)]
-        return xp.stack(found).sum(0, dtype=xp.float64)
+        counted = [xp.histc(part, cells, 0, 1) for part in values.split(1 << 24)]
+        return xp.stack(counted).sum(0, dtype=xp.float64)
     # One cell more than there are, for 1 itself.
     counts = cell_totals(xp.astype(values * cells, xp.int32), cells + 1, [weight])[0]
     return namespace(counts).concat([counts[:-2], counts[-2:].sum()[None]])

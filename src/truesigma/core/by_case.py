@@ -73,11 +73,11 @@ class ByCase:
 
     def _by_law(self, z: Array, of: Callable[[Law], Array]) -> Array:
         """Compute `of` for the law of each case, an array like z."""
-        found = of(self.laws[0])
+        values = of(self.laws[0])
         for number, law in enumerate(self.laws[1:], start=1):
             mine = like((self.index == number).astype(np.float64), z) > 0
-            found = namespace(z).where(beside(mine, z), of(law), found)
-        return found
+            values = namespace(z).where(beside(mine, z), of(law), values)
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         return {

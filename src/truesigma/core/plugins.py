@@ -104,13 +104,13 @@ def needs(module: ModuleType, options: Mapping[str, Any]) -> set[str]:
     >>> needs(load("recalibrate", "conformal"), {"by": "group"}), needs(load("recalibrate", "conformal"), {"by": "all"})
     ({'groups'}, set())
     """
-    found = set()
+    needed = set()
     for need in said(module, "NEEDS"):
         what, _, condition = need.partition(":")
         option, _, value = condition.partition("=")
         if not condition or str(options.get(option)) == value:
-            found.add(what)
-    return found
+            needed.add(what)
+    return needed
 
 
 def load(kind: str, name: str) -> ModuleType:

@@ -56,8 +56,8 @@ def rank(
     def columns(block: Elements) -> Gathered:
         e = block.wide.view("mean" if by == "case" else "separate")
         case = np.broadcast_to(number[block.rows, None], e.squared.shape)
-        found = flat(e.squared, e.total * variance_ratio(e.law), e.weight, case)
-        return Gathered([found if e.weight is None else [column[found[2] > 0] for column in found]])
+        elements = flat(e.squared, e.total * variance_ratio(e.law), e.weight, case)
+        return Gathered([elements if e.weight is None else [column[elements[2] > 0] for column in elements]])
 
     gathered: Gathered = accumulate(prediction, target, {"all": columns}, weight=weight)["all"]
     error, variance, share, case = gathered.joined()

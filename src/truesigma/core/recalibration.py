@@ -323,14 +323,14 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     >>> observed_z(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [3.0, 2.0])[0]
     array([1., 3.])
     """
-    found, cases = [], 0
+    observed, cases = [], 0
     for block in blocks(prediction, target, weight):
         part = block.wide.elements
         share = np.ones_like(part.z) if part.weight is None else part.weight
         cases += int((share > 0).any(axis=1).sum())
-        found.append(np.stack([part.z[share > 0], share[share > 0]]))
+        observed.append(np.stack([part.z[share > 0], share[share > 0]]))
     check_enough(cases)
-    z, share = np.concatenate(found, axis=1)
+    z, share = np.concatenate(observed, axis=1)
     order = np.lexsort([share, z])
     return z[order], share[order]
 

@@ -301,8 +301,8 @@ def accumulate_each(cases: Cases, plans: Sequence[tuple[Through | None, Plan]]) 
     if len(rows) == 1:
         return work(rows[0])
     totals: list[Sums] = [{} for _ in plans]
-    for found in _in_order(work, rows, workers(cases.target)):
-        for own, new in zip(totals, found):
+    for sums_of_block in _in_order(work, rows, workers(cases.target)):
+        for own, new in zip(totals, sums_of_block):
             _add(own, new)
     return totals
 

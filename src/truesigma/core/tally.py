@@ -160,22 +160,22 @@ class Tally:
         """
         if not self.sums:
             raise nothing_left()
-        found: dict[str, Any] = {"n": float(self.sums["n"][0])}
+        scores: dict[str, Any] = {"n": float(self.sums["n"][0])}
         for name, one in _requests(self.levels, self.outputs, self.error):
             value = value_of(one, self.sums[one.sums.key(name, one.options)])
             plain = None if isinstance(value, Undefined) else value
             if "level" in one.options:
-                found.setdefault(name, {})[one.options["level"]] = plain
+                scores.setdefault(name, {})[one.options["level"]] = plain
             else:
-                found[name] = plain
+                scores[name] = plain
         for part, key in (("total", "factor"), ("aleatoric", "factor_aleatoric")):
             sums = self.sums[f"factor {part}"]
-            found[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
+            scores[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
             if self.by_output:
                 each = self.sums[f"factor {part}{BY_OUTPUT}"]
                 columns = None if isinstance(each, Undefined) else [factor_of(c, self.moment) for c in each.T]
-                found[f"{key}_by_output"] = columns
-        return found
+                scores[f"{key}_by_output"] = columns
+        return scores
 
     def outputs_apart(self) -> "list[Tally]":
         """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output.
@@ -196,10 +196,10 @@ class Tally:
         groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
 
         def at(k: int) -> Tally:
-            found = {key: one if isinstance(one, Undefined) else one[:, k] for key, one in sums.items()}
+            sums_at = {key: one if isinstance(one, Undefined) else one[:, k] for key, one in sums.items()}
             patients = {key: {name: one[:, k] for name, one in each.items()} for key, each in people.items()}
             own = {name: tallies[k] for name, tallies in groups.items()}
-            return replace(self, sums=found, groups=own, patients=patients)
+            return replace(self, sums=sums_at, groups=own, patients=patients)
 
         return [at(k) for k in range(sums["factor total"].shape[1])]
 
@@ -225,15 +225,13 @@ class Tally:
         )
         sums = accumulate_each(cases, [(None, plan)])[0]
         return {
-            key: {}
-            if isinstance(found, Undefined)
-            else {str(name): found[:, k] for k, name in enumerate(names)}
-            for key, found in sums.items()
+            key: {} if isinstance(own, Undefined) else {str(name): own[:, k] for k, name in enumerate(names)}
+            for key, own in sums.items()
         }
 
 
 def _by_output(kept: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.removesuffix(BY_OUTPUT): found for key, found in kept.items() if key.endswith(BY_OUTPUT)}
+    return {key.removesuffix(BY_OUTPUT): sums for key, sums in kept.items() if key.endswith(BY_OUTPUT)}
 
 
 def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,15 +242,15 @@ def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 @lru_cache(maxsize=64)
 def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list[tuple[str, Request]]:
     """All metrics that say what they sum, by their names; those with a level once for each."""
-    found = []
+    requests = []
     for name in plugins.names("metrics"):
         metric = plugins.load("metrics", name)
         if hasattr(metric, "SUMS"):
             known = plugins.options("metrics", metric)
             shared = {k: v for k, v in (("outputs", outputs), ("error", error)) if k in known}
             each: list[dict[str, Any]] = [{"level": level} for level in levels] if "level" in known else [{}]
-            found += [(name, request(metric, {**shared, **own})) for own in each]
-    return found
+            requests += [(name, request(metric, {**shared, **own})) for own in each]
+    return requests
 
 
 @lru_cache(maxsize=64)

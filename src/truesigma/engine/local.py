@@ -30,5 +30,5 @@ def run(
         >>> run(lambda task, tick: {"n": task["cases"]}, [{"cases": 2}, {"cases": 3}], merge=lambda all: {"n": 5})
         {'n': 5}
     """
-    found, folder = prepare(tasks, keep)
-    return merge_tree((kept(function, task, folder, report or no_tick) for task in found), merge)
+    listed, folder = prepare(tasks, keep)
+    return merge_tree((kept(function, task, folder, report or no_tick) for task in listed), merge)

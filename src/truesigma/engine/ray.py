@@ -46,7 +46,7 @@ def run(
     """
     import ray
 
-    found, folder = prepare(tasks, keep)
+    listed, folder = prepare(tasks, keep)
     if not ray.is_initialized():
         _connect(address, logging.ERROR if quiet else logging.WARNING)
     _warn_missing({"CPU": cpus, "GPU": gpus}, ray.cluster_resources())
@@ -60,14 +60,14 @@ def run(
     waiting: list[Any] = []
     tick = report or no_tick
     try:
-        for some in groups(found):
+        for some in groups(listed):
             leaves = []
             for task in some:
                 waiting = _wait(waiting, tick, at_most=ahead)
                 sums, done = leaf.remote(function, task, folder, os.getcwd())
                 leaves.append(sums)
                 waiting.append(done)
-            level.append(node.remote(merge, *leaves) if len(found) > 1 else leaves[0])
+            level.append(node.remote(merge, *leaves) if len(listed) > 1 else leaves[0])
         while len(level) > 1:
             level = [node.remote(merge, *some) for some in groups(level)]
         _wait(waiting, tick, at_most=0)

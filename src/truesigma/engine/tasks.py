@@ -32,9 +32,9 @@ def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
     path = Path(keep) / kept_name(task)
     if path.is_file():
         try:
-            found = read_sums(path, task=path.name)  # whose name has the task's hash
+            stored = read_sums(path, task=path.name)  # whose name has the task's hash
             tick(int(task["cases"]))
-            return found
+            return stored
         except BadFile:
             path.unlink(missing_ok=True)  # left by a full disk, say; it is made again
     sums = function(task, tick)
@@ -44,11 +44,11 @@ def kept(function: Function, task: Task, keep: str | None, tick: Tick) -> Sums:
 
 def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task], str | None]:
     """List the tasks, and make the folder for their sums if need be."""
-    found = list(tasks)
-    if not found:
+    listed = list(tasks)
+    if not listed:
         raise ValueError("there is nothing to do; expected at least one task.")
     if keep is None:
-        return found, None
+        return listed, None
     folder = Path(keep).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task],
         raise BadFile(
             f"the folder {folder} cannot be made ({problem}); keep the sums elsewhere."
         ) from problem
-    return found, str(folder)
+    return listed, str(folder)
 
 
 def groups(items: Sequence[Any]) -> list[Sequence[Any]]:

@@ -185,7 +185,7 @@ def interval_fields(
     >>> sorted(interval_fields(Prediction([0.0], aleatoric=[1.0]), [0.9, 0.995]))
     ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
     """
-    found = {}
+    fields = {}
     region = recalibration if isinstance(recalibration, JointRegion) else None
     stated = prediction.bounds if isinstance(prediction.bounds, Stated) else None
     usual = USUAL if stated is None else stated.levels
@@ -198,19 +198,19 @@ def interval_fields(
             interval = prediction.interval(level)
         else:
             known, interval = {region.too_few_for(level)}, region.extent(prediction, level=level)
-            found[lower.replace("lower", "volume")] = region.volume(prediction, level=level)
+            fields[lower.replace("lower", "volume")] = region.volume(prediction, level=level)
         for words in known - {None}:
             warnings.warn(str(words), stacklevel=2)
-        found[lower], found[upper] = to_host(interval.lower), to_host(interval.upper)
+        fields[lower], fields[upper] = to_host(interval.lower), to_host(interval.upper)
         if stated is not None and (crossed := stated.crossed(level)):
             warnings.warn(
-                f"{crossed} of {found[lower].size} intervals of {level:g} are empty, their ends have crossed: they "
+                f"{crossed} of {fields[lower].size} intervals of {level:g} are empty, their ends have crossed: they "
                 "promise nothing less, and are written as empty cells.",
                 stacklevel=2,
             )
-            empty = found[lower] > found[upper]
-            found[lower], found[upper] = (np.where(empty, np.nan, found[name]) for name in (lower, upper))
-    return found
+            empty = fields[lower] > fields[upper]
+            fields[lower], fields[upper] = (np.where(empty, np.nan, fields[name]) for name in (lower, upper))
+    return fields
 
 
 def refer_fields(card: Card, value: Prediction | Draws) -> dict[str, Any]:
@@ -329,14 +329,14 @@ def _other_columns(source: Path, fields: Mapping[str, Any], columns: Columns | N
     table = with_names(table, list(own))
     taken = {name for stem in fields if stem in ORDER for name in columns_of(stem, table.column_names)}
     taken |= {name for name in fields if is_group(name)}
-    found = {}
+    others = {}
     for name in table.column_names:
         if name not in taken:
             cells = table.column(name).to_pylist()
             array = np.asarray(cells)
             plain = not array.dtype.hasobject
-            found[own[name]] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
-    return found
+            others[own[name]] = array if plain else np.asarray(["" if c is None else str(c) for c in cells])
+    return others
 
 
 def _refuse_twice(recalibration: str, source: Path) -> None:

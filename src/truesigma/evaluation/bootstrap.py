@@ -75,8 +75,7 @@ def bootstrap(
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
     asked = list(each(scores))
     return [
-        estimate(found, plan, share=is_share(score))
-        for found, score in zip(replicate(cases, asked, plan), asked)
+        estimate(one, plan, share=is_share(score)) for one, score in zip(replicate(cases, asked, plan), asked)
     ]
 
 
@@ -125,28 +124,28 @@ def paired(
 
 
 def estimate(
-    found: "Replicates | Undefined",
+    replicates: "Replicates | Undefined",
     plan: Resampling,
     *,
     minus: "Replicates | Undefined | None" = None,
     share: bool = False,
 ) -> Estimate:
     """The score and its interval; with `minus`, those of the paired difference."""
-    if isinstance(found, Undefined):
-        return Estimate(None, reason=str(found))
+    if isinstance(replicates, Undefined):
+        return Estimate(None, reason=str(replicates))
     if isinstance(minus, Replicates):
-        found = found - minus
-    if not math.isfinite(found.value):
+        replicates = replicates - minus
+    if not math.isfinite(replicates.value):
         return Estimate(None, reason="not finite")
     if plan.units < 2:
-        return Estimate(found.value, reason=f"one {plan.by} cannot show how much others differ")
-    if share and found.value in (0.0, 1.0) and bool((found.drawn == found.value).all()):
+        return Estimate(replicates.value, reason=f"one {plan.by} cannot show how much others differ")
+    if share and replicates.value in (0.0, 1.0) and bool((replicates.drawn == replicates.value).all()):
         near = ((1 - plan.level) / 2) ** (1 / plan.units)
-        return Estimate(found.value, *((near, 1.0) if found.value else (0.0, 1 - near)))
-    low, high = found.interval(plan.level)
+        return Estimate(replicates.value, *((near, 1.0) if replicates.value else (0.0, 1 - near)))
+    low, high = replicates.interval(plan.level)
     if not math.isfinite(low + high):
-        return Estimate(found.value, reason="not finite in the replicates")
-    return Estimate(found.value, low, high)
+        return Estimate(replicates.value, reason="not finite in the replicates")
+    return Estimate(replicates.value, low, high)
 
 
 def is_share(score: Score) -> bool:

@@ -158,12 +158,12 @@ def fit_all(
 def fit_around(first: Choice, others: Iterable[Choice], cases: Cases, recipe: Recipe) -> dict[str, Fit]:
     """Fit one recalibration and those shown beside it; one that cannot be fitted is left out with a warning."""
     unfitted: dict[str, ValueError] = {}
-    found = fit_all([*others, first], cases, recipe, unfitted)
+    fits = fit_all([*others, first], cases, recipe, unfitted)
     if problem := unfitted.pop(choose(first, recipe).label, None):
         raise problem
     for label, problem in unfitted.items():
         warnings.warn(f"{label} could not be fitted, and is left out: {problem}", stacklevel=3)
-    return found
+    return fits
 
 
 def choose(choice: Choice, recipe: Recipe) -> Chosen:
@@ -182,16 +182,16 @@ def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:
     >>> list(choose_all(["none", "sigma:part=aleatoric", "none"], load_recipe("exact")))
     ['none', 'sigma:part=aleatoric']
     """
-    found: dict[str, Chosen] = {}
+    chosen: dict[str, Chosen] = {}
     for choice in each(choices):
         new = choose(choice, recipe)
-        first = found.setdefault(new.label, new)
+        first = chosen.setdefault(new.label, new)
         if first.module.__file__ != new.module.__file__:
             raise ValueError(
                 f"{first.module.__file__} and {new.module.__file__} are both called {new.name!r}, so that nobody could "
                 "tell them apart; rename your own."
             )
-    return found
+    return chosen
 
 
 def each(choices: Any) -> Iterable[Any]:

@@ -63,14 +63,14 @@ def check_extent(data: Mapping[str, Any]) -> None:
 
 def _looked_at(prediction: Prediction) -> dict[str, Host]:
     """Location and scale as (case, output); NaN for what a mask leaves out."""
-    found = {}
+    columns = {}
     for name in ("location", "scale"):
         values = np.broadcast_to(to_host(getattr(prediction, name)), prediction.location.shape)
         values = values.reshape(len(values), -1).astype(np.float64)
         if prediction.mask is not None:
             values = np.where(to_host(prediction.mask).reshape(values.shape), values, np.nan)
-        found[name] = values
-    return found
+        columns[name] = values
+    return columns
 
 
 def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
@@ -98,7 +98,7 @@ def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
     def counted(which: Host) -> int:
         return int(which.sum()) if named is None else len(np.unique(np.asarray(named)[which]))
 
-    found, outputs = [], len(seen["location"])
+    chances, outputs = [], len(seen["location"])
     for name, values in _looked_at(cases.prediction).items():
         if values.shape[1] != outputs:
             return  # the card itself says more about that
@@ -107,9 +107,9 @@ def warn_beyond(data: Mapping[str, Any], cases: Cases, unit: str = "") -> None:
                 counted((values[:, j] < low) | (values[:, j] > high)),
                 counted(~np.isnan(values[:, j])),
             )
-            found.append((chance_beyond(beyond, new, count), name, j, beyond, new))
-    chance, name, j, beyond, new = min(found)
-    if chance * len(found) > ALARMS:
+            chances.append((chance_beyond(beyond, new, count), name, j, beyond, new))
+    chance, name, j, beyond, new = min(chances)
+    if chance * len(chances) > ALARMS:
         return
     low, high = seen[name][j]
     what = name if outputs == 1 else f"{name} of {name_of(data.get('names', ()), j)}"
@@ -286,8 +286,8 @@ def _are_many(rows: Host, sets: Sequence[Cases]) -> bool:
         for some in ([c.prediction.location for c in sets], [c.target for c in sets])
     )
     with np.errstate(all="ignore"):  # anything may stand outside a mask
-        found = [len(np.unique(_keys(values))) for values in (location, target - location)]
-    return len(different) >= ROWS and min(found) >= (1 - SHARED) * len(different)
+        counts = [len(np.unique(_keys(values))) for values in (location, target - location)]
+    return len(different) >= ROWS and min(counts) >= (1 - SHARED) * len(different)
 
 
 def _keys(*parts: Any) -> Host:
@@ -306,5 +306,5 @@ def _keys(*parts: Any) -> Host:
 
 def _once(keys: Host) -> Host:
     """Keep the keys that occur once."""
-    found, count = np.unique(keys, return_counts=True)
-    return found[count == 1]
+    different, count = np.unique(keys, return_counts=True)
+    return different[count == 1]

@@ -43,15 +43,15 @@ class Maps:
 
 def find_maps(given: Sequence[str]) -> list[CaseFiles]:
     """Find the cases that NIfTI files, folders, globs or manifests name; each needs its location."""
-    found = find_sources(given)
-    for source in found:
+    sources = find_sources(given)
+    for source in sources:
         if not all(path.lower().endswith(NIFTI) for path in source.files.values()):
             raise BadFile(
                 f"{source.name} is not a NIfTI file; expected .nii or .nii.gz, a file for each field of a case."
             )
         if LOCATION not in source.files:
             raise BadFile(f"there is no location beside {source.name}; expected it, with its scale.")
-    return found
+    return sources
 
 
 def apply_maps(
@@ -126,7 +126,7 @@ def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
 
 def _finished(progress: Path, job: str) -> dict[str, Maps]:
     """Find the unchanged maps that the same job wrote before it was stopped, by the marks of the cases."""
-    found = {}
+    finished = {}
     for line in progress.read_text(encoding="utf-8").splitlines() if progress.is_file() else ():
         try:
             said = json.loads(line)
@@ -137,8 +137,8 @@ def _finished(progress: Path, job: str) -> dict[str, Maps]:
         except (ValueError, KeyError, TypeError):  # the line that was being written
             continue
         if whole:
-            found[said["case"]] = made
-    return found
+            finished[said["case"]] = made
+    return finished
 
 
 def _check_apart(cases: Sequence[CaseFiles], beginnings: Sequence[str], levels: Sequence[float]) -> None:
@@ -193,14 +193,14 @@ def _recalibrated(card: Card, source: CaseFiles, law: Law | str | None) -> Predi
 def _results(prediction: Prediction, levels: Sequence[float]) -> Iterator[tuple[str, Host]]:
     """The maps by name, 0 outside the mask."""
     inside = True if prediction.mask is None else to_host(prediction.mask)[0]
-    found: dict[str, Any] = {}
+    maps: dict[str, Any] = {}
     try:
         with np.errstate(invalid="ignore"):
-            found["sigma"] = np.sqrt(to_host(prediction.variance))
+            maps["sigma"] = np.sqrt(to_host(prediction.variance))
     except Undefined:  # an interval needs no variance
         pass
-    found.update(interval_fields(prediction, levels))
-    for name, values in found.items():
+    maps.update(interval_fields(prediction, levels))
+    for name, values in maps.items():
         yield name, np.where(inside, values[0], 0)
 
 
@@ -208,9 +208,9 @@ def _beginnings(cases: Sequence[CaseFiles], out: Path) -> list[str]:
     """The beginning of each case's paths: from below the folder that all share up to the field's name."""
     paths = [Path(source.files[LOCATION]).resolve() for source in cases]
     shared = os.path.commonpath([path.parent for path in paths])
-    found = []
+    beginnings = []
     for path in paths:
         name = path.name[: -len(next(e for e in reversed(NIFTI) if path.name.lower().endswith(e)))]
         begin = name.removesuffix(LOCATION) if name.endswith(LOCATION) else f"{name}_"
-        found.append(os.path.join(out, path.parent.relative_to(shared), begin))
-    return found
+        beginnings.append(os.path.join(out, path.parent.relative_to(shared), begin))
+    return beginnings

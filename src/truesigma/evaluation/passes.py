@@ -73,7 +73,7 @@ class Gathering:
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
         cases = changed(chunk.cases, prediction=prediction)
-        found: Sums = {}
+        gathered: Sums = {}
         for number, (module, given) in enumerate(self.chosen):
             options = plugins.settled("recalibrate", module, given)
             known, by_group = cases, "groups" in plugins.needs(module, options)
@@ -84,8 +84,8 @@ class Gathering:
                 sums = module.gather(known, **plugins.accepted(module.gather, options))
             except Refusal as problem:  # the others are fitted nevertheless
                 sums = {"": Undefined(str(problem))}
-            found |= {f"{number}/{key}": value for key, value in sums.items()}
-        return found
+            gathered |= {f"{number}/{key}": value for key, value in sums.items()}
+        return gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +130,15 @@ class Scoring:
                 "the test cases have no group, by which scores were asked for; add it, or do not ask."
             )
         first = len(np.unique(cases.first_group))  # groups, which together contain every case once
-        found: Sums = {}
+        gathered: Sums = {}
         for number, (_, name, some) in enumerate(labelled(cases.groups)):
             part = cases[some]
             for key, value in _sums(part, self.fitted, plans).items():
                 if number < first:
-                    found[key] = add_sums(found.get(key), value)
-                found[f"{key}/{name}"] = value
-            found[f"{CASES} {name}"] = np.array([float(chunk.begun if chunk.of else part.counted)])
-        return found
+                    gathered[key] = add_sums(gathered.get(key), value)
+                gathered[f"{key}/{name}"] = value
+            gathered[f"{CASES} {name}"] = np.array([float(chunk.begun if chunk.of else part.counted)])
+        return gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +153,12 @@ class Asking:
         from .inference.summed import gather_terms  # scipy is slow to import
 
         cases, constant = chunk.cases, np.array(self.constant)
-        found: Sums = {}
+        gathered: Sums = {}
         for number, (_, one) in enumerate(self.fitted):
             made = applied(one, prediction, group=cases.first_group, draws=cases.draws)
             sums = gather_terms(cases, made, constant, apart=self.apart, piece_of=chunk.of or "")
-            found |= {f"{number}/{key}": value for key, value in sums.items()}
-        return found
+            gathered |= {f"{number}/{key}": value for key, value in sums.items()}
+        return gathered
 
 
 Pass = Gathering | Ranging | Scoring | Asking
@@ -171,8 +171,8 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
     """Run a pass over a set of cases: its sums, and how many cases have a target that counts."""
     if cases.whole is not None:
         count = cases.whole.counted
-        found = one(Chunk(cases.whole, count), cases.made)
-        return {**found, CASES: np.array([float(count)])}
+        sums = one(Chunk(cases.whole, count), cases.made)
+        return {**sums, CASES: np.array([float(count)])}
     files, reading = cases.files, cases.reading
     assert files is not None
     tables = {name: dict(choices) for name, choices in cases.recipe.tables.items()}
@@ -256,9 +256,9 @@ def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
             yield one(Chunk(cases, chunk.begun, chunk.of), recipe.prediction(cases))
             tick(chunk.begun)
 
-    found = join_sums(parts())
+    sums = join_sums(parts())
     check_unchanged(source)
-    return {**found, CASES: np.array([float(count + len(counting))])}
+    return {**sums, CASES: np.array([float(count + len(counting))])}
 
 
 def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
@@ -270,15 +270,15 @@ def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
 
 def _requests(fitted: Sequence[Any], items: Sequence[Item]) -> list[dict[str, Request]]:
     """What is asked for after each recalibration, by key."""
-    found: list[dict[str, Request]] = [{} for _ in fitted]
+    requests: list[dict[str, Request]] = [{} for _ in fitted]
     for one in items:
-        found[one.number][one.key] = one.request
-    return found
+        requests[one.number][one.key] = one.request
+    return requests
 
 
 def _sums(cases: Cases, fitted: Sequence[tuple[ModuleType, Recalibration]], plans: Sequence[Plan]) -> Sums:
     """Sum up each plan over the recalibrated cases; quick recalibrations share one pass."""
-    found: Sums = {}
+    gathered: Sums = {}
     shared: list[tuple[Any, Plan]] = []
     for (_, one), own in zip(fitted, plans):
         if not own:
@@ -290,7 +290,7 @@ def _sums(cases: Cases, fitted: Sequence[tuple[ModuleType, Recalibration]], plan
         if made is cases.prediction:
             shared.append((None, own))
         else:
-            found |= accumulate_each(changed(cases, prediction=made), [(None, own)])[0]
+            gathered |= accumulate_each(changed(cases, prediction=made), [(None, own)])[0]
     for sums in accumulate_each(cases, shared) if shared else ():
-        found |= sums
-    return found
+        gathered |= sums
+    return gathered

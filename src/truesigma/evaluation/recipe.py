@@ -93,11 +93,11 @@ def check_choices(recipe: Recipe) -> None:
     """Raise an error if a recipe from elsewhere lacks a choice, or has one of another type."""
     for table, choices in _read(FOLDER / "exact.toml").items():
         for key, usual in choices.items() if table in ("decompose", "elements", "uce") else ():
-            found = recipe.tables.get(table, {}).get(key)
-            if found is None:
+            choice = recipe.tables.get(table, {}).get(key)
+            if choice is None:
                 raise ValueError(f"choices lacks {table}.{key}")
-            if type(found) is not type(usual):
-                raise ValueError(f"choices has {table}.{key} = {found!r}; expected something like {usual!r}")
+            if type(choice) is not type(usual):
+                raise ValueError(f"choices has {table}.{key} = {choice!r}; expected something like {usual!r}")
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

@@ -141,8 +141,8 @@ class Resampling:
             size = min(step, self.replicates - start)
             drawn = rng.integers(self.clusters, size=(size, self.clusters))
             drawn += self.clusters * np.arange(size)[:, None]
-            found = np.bincount(drawn.ravel(), minlength=size * self.clusters)
-            yield found.reshape(size, self.clusters).astype(np.min_scalar_type(self.clusters))
+            counts = np.bincount(drawn.ravel(), minlength=size * self.clusters)
+            yield counts.reshape(size, self.clusters).astype(np.min_scalar_type(self.clusters))
 
     @cached_property
     def _kept(self) -> list[Host]:
@@ -203,24 +203,24 @@ def clusters_by(cases: Cases, by: By = "auto") -> str:
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:
     """Compute each score in every replicate; sum-like scores together, the others one by one."""
-    found: dict[int, Replicates | Undefined] = {}
+    replicates: dict[int, Replicates | Undefined] = {}
     summed: dict[int, tuple[Rows, Finish]] = {}
     for number, score in enumerate(scores):
         if callable(score):
-            found[number] = _again(score, cases, plan)
+            replicates[number] = _again(score, cases, plan)
             continue
         _, metric, options = plugins.parse("metrics", score)
         try:
             if hasattr(metric, "SUMS"):
                 summed[number] = metric_rows(cases, metric, options, plan.code)
             elif hasattr(metric, "resampled"):
-                found[number] = _counted(metric, options, cases, plan)
+                replicates[number] = _counted(metric, options, cases, plan)
             else:
-                found[number] = _again(partial(_score, metric=metric, options=options), cases, plan)
+                replicates[number] = _again(partial(_score, metric=metric, options=options), cases, plan)
         except Undefined as reason:
-            found[number] = reason
-    found.update(zip(summed, from_rows(list(summed.values()), plan)))
-    return [found[number] for number in sorted(found)]
+            replicates[number] = reason
+    replicates.update(zip(summed, from_rows(list(summed.values()), plan)))
+    return [replicates[number] for number in sorted(replicates)]
 
 
 def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replicates | Undefined]:
@@ -236,15 +236,15 @@ def from_rows(parts: list[tuple[Rows, Finish]], plan: Resampling) -> list[Replic
     fold = np.arange(plan.clusters) % LEFT_OUT
     left_out = whole - (csr_array((np.ones(fold.size), (fold, np.arange(fold.size)))) @ held).toarray()
     left_out = left_out if plan.clusters > 1 else left_out[:0]
-    found: list[Replicates | Undefined] = []
+    replicates: list[Replicates | Undefined] = []
     for (_, finish), start, end in zip(parts, ends, ends[1:]):
         value = finish(whole[start:end])
         if isinstance(value, Undefined):
-            found.append(value)
+            replicates.append(value)
         else:
             columns = ([_number(finish, row) for row in rows[:, start:end]] for rows in (drawn, left_out))
-            found.append(Replicates(value, *map(np.array, columns)))
-    return found
+            replicates.append(Replicates(value, *map(np.array, columns)))
+    return replicates
 
 
 def metric_rows(
@@ -280,8 +280,8 @@ def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None =
         for piece in block.pieces() if outputs == "separate" else [block]:
             elements = piece.wide.view(outputs)
             with np.errstate(over="ignore", invalid="ignore"):
-                found = parts(elements, weight_of(elements))
-            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in found]
+                added = parts(elements, weight_of(elements))
+            each = [np.broadcast_arrays(into[block.rows, None], *part) for part in added]
             row, column, value = (np.concatenate([part[k].ravel() for part in each]) for k in range(3))
             if clusters * width < value.size:  # many elements fall on each sum
                 dense = np.bincount(row * width + column, value, clusters * width)

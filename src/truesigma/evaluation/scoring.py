@@ -104,31 +104,31 @@ def score(cases: Cases, metrics: Iterable[Named] | Named | None = None) -> dict[
     """
     asked = {label_of(name, given): (metric, given) for name, metric, given in asked_metrics(metrics)}
     summed = {label: request(*one) for label, one in asked.items() if hasattr(one[0], "SUMS")}
-    found: dict[str, float | Undefined] = dict(zip(summed, measure(cases, None, summed.values())))
+    values: dict[str, float | Undefined] = dict(zip(summed, measure(cases, None, summed.values())))
     for label in asked.keys() - summed.keys():
         metric, given = asked[label]
         try:
-            found[label] = metric.score(cases, **given)
+            values[label] = metric.score(cases, **given)
         except Undefined as reason:
-            found[label] = reason
-    if metrics is not None and (reasons := [one for one in found.values() if isinstance(one, Undefined)]):
+            values[label] = reason
+    if metrics is not None and (reasons := [one for one in values.values() if isinstance(one, Undefined)]):
         raise reasons[0]
-    return {label: one for label in asked if not isinstance(one := found[label], Undefined)}
+    return {label: one for label in asked if not isinstance(one := values[label], Undefined)}
 
 
 def value_in(sums: Sums, item: Item, group: str | None) -> float | Undefined:
     """The number of an item, of all cases or of a group, or the reason why it has none."""
     if isinstance(sums.get(item.key), Undefined):
         return sums[item.key]
-    found: Any = sums.get(item.key if group is None else f"{item.key}/{group}")
-    if found is None and group is not None:
+    held: Any = sums.get(item.key if group is None else f"{item.key}/{group}")
+    if held is None and group is not None:
         return Undefined("the group is not in every one of the test sets.")
     if not item.summed:
-        return found  # the number itself
+        return held  # the number itself
     try:
-        if found is None:
+        if held is None:
             raise nothing_left()
-        return value_of(item.request, found)
+        return value_of(item.request, held)
     except Refusal as problem:
         return of_group(problem, group)
 
@@ -159,12 +159,12 @@ def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
     requests = ranging.requests
     if not any(map(range_plan, requests)):
         return {}
-    found: dict[str, Any] = {}
+    edges: dict[str, Any] = {}
     looked = pass_over(cases, ranging, f"{words}, range")
     for number, some in enumerate(requests):
         own = {key.partition("/")[2]: seen for key, seen in looked.items() if key.startswith(f"{number}/")}
-        found |= edges_from(some, own)
-    return found
+        edges |= edges_from(some, own)
+    return edges
 
 
 def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Item], by_group: bool) -> Sums:
@@ -182,7 +182,7 @@ def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Item], by
         ("", whole),
         *((f"/{name}", whole[some]) for _, name, some in labelled(whole.groups) if by_group),
     ]
-    found: Sums = {}
+    scores: Sums = {}
     for end, some in parts:
         for number in dict.fromkeys(one.number for one in asked):
             own = fits[number].fitted
@@ -191,10 +191,10 @@ def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Item], by
                 if one.number != number:
                     continue
                 try:
-                    found[one.key + end] = _score(one, made, some, own)
+                    scores[one.key + end] = _score(one, made, some, own)
                 except Refusal as problem:
-                    found[one.key + end] = of_group(problem, end.removeprefix("/") or None)
-    return found
+                    scores[one.key + end] = of_group(problem, end.removeprefix("/") or None)
+    return scores
 
 
 def _score(

@@ -125,8 +125,8 @@ class CaseSet:
         if self.whole is not None:
             return self.whole
         mask_missing, missing = self.reading["mask_missing"], self.reading["missing"]
-        found = read_whole(self._files, self.recipe.prediction, mask_missing=mask_missing, why=why)
-        return without_code(found, missing)
+        cases = read_whole(self._files, self.recipe.prediction, mask_missing=mask_missing, why=why)
+        return without_code(cases, missing)
 
     def described(self) -> dict[str, Any]:
         """The files that the cases came from, as results describe them; nothing where they were given."""
@@ -177,9 +177,9 @@ def open_set(
     files, paths, left_out = None, [Path(one) for one in named], 0
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
-        found = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
-        held.append(only_counted(found, missing))
-        left_out = len(found) - len(held[-1])
+        single = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
+        held.append(only_counted(single, missing))
+        left_out = len(single) - len(held[-1])
     elif paths:
         files = open_fileset(named, law=law, columns=columns)
         paths = list(files.paths)

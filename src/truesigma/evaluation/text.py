@@ -232,15 +232,17 @@ def _number(row: Mapping[str, Any] | None) -> str:
 
 def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
     """The positions of the best values in a line, if they differ."""
-    found = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
-    if len(found) < 2:
+    defined = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
+    if len(defined) < 2:
         return []
-    metric, level = _metric_of(found[0][1]["metric"])[0], found[0][1]["level"]
+    metric, level = _metric_of(defined[0][1]["metric"])[0], defined[0][1]["level"]
     better = "lower" if metric is None else plugins.said(metric, "BETTER")
     if better == "nominal" and level is None:
         return []
     sign = -1 if better == "higher" else 1
-    size = {k: abs(row["value"] - level) if better == "nominal" else sign * row["value"] for k, row in found}
+    size = {
+        k: abs(row["value"] - level) if better == "nominal" else sign * row["value"] for k, row in defined
+    }
     least = min(size.values())
     return [k for k, value in size.items() if value == least] if max(size.values()) > least else []
 

@@ -40,11 +40,11 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
-    found = columns_of(prediction, target, weight=weight)
-    where = np.flatnonzero(found.weight > 0)
-    size, order = sort_with_places(np.abs(found.residual).ravel()[where])
+    columns = columns_of(prediction, target, weight=weight)
+    where = np.flatnonzero(columns.weight > 0)
+    size, order = sort_with_places(np.abs(columns.residual).ravel()[where])
     where = where[order]
-    weights, case = found.weight.ravel()[where], where // found.weight.shape[1]
+    weights, case = columns.weight.ravel()[where], where // columns.weight.shape[1]
 
     def score(times: Host) -> float:
         held = np.cumsum(weights * times[case])

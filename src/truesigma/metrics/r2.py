@@ -41,12 +41,12 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts, from sums of each case."""
-    found = columns_of(prediction, target, weight=weight)
-    error = (found.weight * found.residual**2).sum(axis=1)
-    total = found.weight.sum(axis=0)
-    mean = (found.weight * found.target).sum(axis=0) / np.where(total > 0, total, 1.0)
-    off = found.target - mean  # sums of squares lose no digits around the mean
-    powers = [found.weight, found.weight * off, found.weight * off**2]
+    columns = columns_of(prediction, target, weight=weight)
+    error = (columns.weight * columns.residual**2).sum(axis=1)
+    total = columns.weight.sum(axis=0)
+    mean = (columns.weight * columns.target).sum(axis=0) / np.where(total > 0, total, 1.0)
+    off = columns.target - mean  # sums of squares lose no digits around the mean
+    powers = [columns.weight, columns.weight * off, columns.weight * off**2]
 
     def score(times: Host) -> float:
         total, first, second = (np.einsum("c,co->o", times, power) for power in powers)

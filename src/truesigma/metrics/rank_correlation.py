@@ -46,12 +46,12 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
-    found = columns_of(prediction, target, weight=weight)
-    some = np.flatnonzero(found.weight > 0)
-    scale, order = sort_with_places(found.scale.ravel()[some])
+    columns = columns_of(prediction, target, weight=weight)
+    some = np.flatnonzero(columns.weight > 0)
+    scale, order = sort_with_places(columns.scale.ravel()[some])
     some = some[order]  # sums run faster over neighbours
-    weights, case = found.weight.ravel()[some], some // found.weight.shape[1]
-    error, order = sort_with_places(np.abs(found.residual).ravel()[some])
+    weights, case = columns.weight.ravel()[some], some // columns.weight.shape[1]
+    error, order = sort_with_places(np.abs(columns.residual).ravel()[some])
     of_error = np.empty_like(order)
     of_error[order] = _numbers(error)
     places = (of_error, _numbers(scale))

@@ -135,8 +135,8 @@ def _descend(mean: float, moment: int) -> float:
 
     # Started at the scale of the data: far from it the loss is flat or overflows.
     start = np.array([math.log(mean) / moment + 0.5])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-12, "ftol": 1e-16})
-    return math.exp(float(found.x[0]))
+    lowest = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-12, "ftol": 1e-16})
+    return math.exp(float(lowest.x[0]))
 
 
 @dataclass(frozen=True)

@@ -211,13 +211,13 @@ def fit(
     parameters = _train((log_v - shift) / divisor, scaled, share, law.moment, hidden, steps, rate, seed)
     seen = float(log_v.min()), float(log_v.max())
     weights = tuple(tuple(float(w) for w in p) for p in parameters)
-    found = Aux(weights, shift, divisor, offset, part, outputs, seen)
-    if np.abs(found.new_log_variance(log_v) - offset).max() > 2 * FARTHEST:
+    fitted = Aux(weights, shift, divisor, offset, part, outputs, seen)
+    if np.abs(fitted.new_log_variance(log_v) - offset).max() > 2 * FARTHEST:
         raise Refusal(
             "aux scaling would make some sigmas 0, or without end, as happens where calibration errors are exactly 0; "
             "take sigma scaling."
         )
-    return found
+    return fitted
 
 
 from_dict = restored(Aux)

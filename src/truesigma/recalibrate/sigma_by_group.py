@@ -134,12 +134,12 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, error: Error) -> dict[
             "sigma_by_group was given no group; expected one name for each case, such as its site or scanner: a column "
             "`group` in the file. Without groups use sigma."
         )
-    found: dict[str, Sum] = {}
+    gathered: dict[str, Sum] = {}
     for name, some in members(cases.first_group.astype(str)):
         one = changed(cases[some], group=None)  # of its patients, not of the group, there are several
         own = gather_one(one, part=part, outputs=outputs, error=error)
-        found |= {f"{name}{MARK}{key}": value for key, value in own.items()}
-    return found
+        gathered |= {f"{name}{MARK}{key}": value for key, value in own.items()}
+    return gathered
 
 
 @on_sums(gather)
