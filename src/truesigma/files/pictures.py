@@ -30,6 +30,7 @@ READ = (
     "int32",
     "float32",
 )  # numbers of a TIFF file that Pillow reads as they are
+BAND = 256  # rows
 # Modes for grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
 # Pillow keeps the upper byte of a 16-bit colour. Told the other order of bytes, it keeps the lower one; of grey beside
@@ -160,10 +161,11 @@ def _decoded(path: Path, numbers: Sequence[int], *, lower: bool = False) -> NDAr
             modes.add(raw := _deep_colour(path, frame))
             if raw and lower:
                 frame.tile = [_of_lower_bytes(tile) for tile in frame.tile]
-            check_memory(path, frame.width * frame.height)
+            check_memory(path, frame.width * frame.height * len(frame.getbands()) * (2 if raw else 1))
             frame.load()  # of a TIFF this turns the picture already
-            upright = ImageOps.exif_transpose(frame)  # cameras store pictures lying on a side, and say so
-            frames.append(_pixels(upright.getchannel("R") if raw.startswith("LA") else upright))
+            if image.format != "TIFF":  # cameras store pictures lying on a side, and say so
+                ImageOps.exif_transpose(frame, in_place=True)
+            frames.append(_pixels(frame.getchannel("R") if raw.startswith("LA") else frame))
     pixels = _stacked(path, frames)
     if lower or modes == {""}:
         return pixels
@@ -220,8 +222,12 @@ def _of_lower_bytes(tile: Any) -> Any:
 
 
 def _pixels(image: Image.Image) -> NDArray[Any]:
-    if image.mode in DEEP:
-        return np.array(image, dtype=DEEP[image.mode])[None]
+    """Copy the pixels of a decoded picture, a band of rows at a time: each step of Pillow copies what it is given."""
     grey = image.mode in ("L", "LA", "La", "1")
-    pixels = np.array(image.convert("L" if grey else "RGB"))
-    return pixels[None] if grey else pixels.transpose(2, 0, 1)
+    mode = image.mode if image.mode in DEEP else "L" if grey else "RGB"
+    shape = (image.height, image.width) if mode != "RGB" else (image.height, image.width, 3)
+    pixels = np.empty(shape, DEEP.get(mode, np.uint8))
+    for top in range(0, image.height, BAND):
+        band = image.crop((0, top, image.width, min(top + BAND, image.height)))
+        pixels[top : top + BAND] = np.asarray(band if band.mode == mode else band.convert(mode))
+    return pixels.transpose(2, 0, 1) if mode == "RGB" else pixels[None]
