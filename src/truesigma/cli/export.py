@@ -1,5 +1,6 @@
 """export: a trained run with its card as one ONNX file."""
 
+from json import loads
 from pathlib import Path
 from typing import Annotated
 
@@ -57,12 +58,15 @@ def export(
         "metadata": dict(made.metadata),
     }
     shape = " x ".join(map(str, made.input))
-    beside = ", inputs" if "inputs" in made.metadata else ""
+    beside = "".join(f", {name}" for name in ("spacing", "inputs") if name in made.metadata)
+    names = loads(made.metadata.get("names", "[]"))
+    order = f"outputs: {', '.join(names)}\n" if len(names) > 1 else ""
     unit = made.metadata["unit"] or "in the target's unit"
     images = number_of(len(made.known), "validation image")
     on = images if made.known else "noise: the run's images are not there"
     words = (
         f"image {shape}{beside} -> {', '.join(made.outputs)}; {number_of(made.draws, 'draw')} inside\n"
+        f"{order}"
         f"onnxruntime agrees with torch to {made.difference:.1g}, its location to {made.difference_in_unit:.1g} {unit} "
         f"(on {on}); written to {out}"
     )

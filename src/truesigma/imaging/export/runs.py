@@ -70,7 +70,13 @@ def export_runs(
     known = known_images(source, run.about) or _made_up(source, kept["image"], prepare, inputs)
     about = {
         "network": [training_of(one) for one in runs],
-        "preprocessing": preprocessing(source, run.about),
+        "preprocessing": {
+            "data set": Path(source.dataset).name,
+            "options": accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {},
+            "stored as": kept["image"],
+            "resized inside": known.reading is not None,
+            "normalised inside": kept["prepare"] or "the data set's own",
+        },
         "compared on": list(known.names) or "noise",
     }
     return to_onnx(
@@ -155,21 +161,6 @@ def _reading(
         apart = [read_header(one, dimensions=layout.dimensions).spacing for one in files]
         apart = apart or [layout.mm_per_pixel] * len(images)
     return Reading(layout, image["dtype"] == "uint8", images, apart if layout.mm_per_pixel else (), fixed)
-
-
-def preprocessing(source: Source, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe what is done to an image before the file takes it, and what the file itself does."""
-    kept = about["record"]
-    read = accepted(source.plugin.read, source.options) if hasattr(source.plugin, "read") else {}
-    how = {"data set": Path(source.dataset).name, "read": read, "stored as": kept["image"]}
-    resized = "size" in read
-    return {
-        "before": {} if resized else how,
-        "inside": {
-            "resized": how if resized else False,
-            "normalised": kept["prepare"] or "the data set's own",
-        },
-    }
 
 
 def _usual(inputs: Inputs) -> Tensor | None:
