@@ -1,5 +1,6 @@
 """Plans compete on validation cases; what wins is kept, and gives the same bits again."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image
 
 from truesigma.files.disk import read_json
 from truesigma.imaging.network.tensors import read_state
+from truesigma.imaging.training.schedule import smoothed
 from truesigma.project import race
 from truesigma.project.project import read_project
 from truesigma.project.run import run_project
@@ -69,6 +71,9 @@ def test_the_best_is_carried_out_and_gives_the_same_bits_from_what_was_frozen(fo
             for name in ("first", "second")
         )
         assert all((one[key] == two[key]).all() for key in one)
+    with open(folder / "first" / "runs" / "0" / "history.csv", encoding="utf-8") as file:
+        errors = smoothed([float(row["valid_mse"]) for row in csv.DictReader(file)], 0.5)
+    assert ("more minutes" in made.done["train 0"]["words"]) == (min(errors) == errors[-1])
     # The same call does nothing anew.
     said.clear()
     run_project(folder / "recipe.toml", folder / "first", device="cpu", say=said.append)

@@ -159,7 +159,7 @@ def test_an_ensemble(begun, run):
     assert code == 0, err
     assert "tiny_backbone.py 1 of 2" in err
     trained = json.loads((place / "output" / "runs" / "0" / "recipe.json").read_text())
-    assert trained["recipe"]["train"]["keep"] == "last"  # as its members predict
+    assert trained["recipe"]["train"]["keep"] == "last"
     test = ts.read(place / "output" / "test.npz")
     assert test.draws.mean.shape[0] == 2
     assert not np.array_equal(test.draws.mean[0], test.draws.mean[1])

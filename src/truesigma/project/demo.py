@@ -28,7 +28,7 @@ valid = {{valid}}
 seed = {{seed}}
 
 [network]
-backbone = "small:design=plain"
+backbone = "pooled:strided=true"
 stage_dropout = {STAGE_DROPOUT}
 head_dropout = {HEAD_DROPOUT}
 

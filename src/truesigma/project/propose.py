@@ -11,7 +11,6 @@ import numpy as np
 from ..core.checks import number_of
 from ..files.tables import need_columns
 from .doubts import doubts
-from .plan import clock
 from .project import AUTO, FOLDS, CalibrationTable, Network, Project, Reporting, Sampling, Training
 from .race import RACE
 from .scale import propose_scale, unit_in
@@ -32,8 +31,7 @@ OWN_CALIBRATION = (
 )
 SEEN = 16_000  # images that a first training sees in total; three times as many on a GPU
 EPOCHS = (20, 100)  # at least and at most, before that
-MINUTES_OF_RUN = {False: 10.0, True: 5.0}  # without and with a GPU
-MINUTES = 15  # that it takes a core at most
+MINUTES = {False: 10.0, True: 5.0}  # without and with a GPU
 RATE = {
     True: 2e-3,
     False: 3e-4,
@@ -154,7 +152,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     size, reason, scale = _layout(seen, wishes, units, gpu, bool(points))
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
     varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale), points=points)
-    epochs, epochs_reason = _epochs(cases["train"], backbone, seen, size, gpu)
+    epochs, epochs_reason = _epochs(cases["train"], gpu)
     home = Path(os.path.abspath(recipe)).parent
     pretrained, pretrained_reason = _pretrained(backbone, home, wishes.weights)
     units = units if any(units) else [""]
@@ -194,7 +192,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
         train=Training(
             folds=wishes.folds,
             plan="" if _settled(wishes) else RACE,
-            minutes=wishes.minutes or MINUTES_OF_RUN[gpu],
+            minutes=wishes.minutes or MINUTES[gpu],
             epochs=wishes.epochs or epochs,
             batch=BATCH[backbone in SMALL],
             learning_rate=RATE[backbone in SMALL],
@@ -339,23 +337,10 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _epochs(cases: int, backbone: str, seen: Survey, size: float | str, gpu: bool) -> tuple[int, str]:
-    """Return the number of epochs by the number of cases, fewer if a processor would take too long, and the reason."""
-    from ..imaging.prediction.timing import case_seconds
-
+def _epochs(cases: int, gpu: bool) -> tuple[int, str]:
+    """Return the number of epochs by the number of cases, and the reason."""
     epochs = int(np.clip(round(SEEN / cases), *EPOCHS)) * (3 if gpu else 1)
-    words = f"{epochs * cases} images in all"
-    if gpu:
-        return epochs, words
-    sides = [int(float(side)) for side in str(size).split(",")]
-    space = [*sides] * seen.dimensions if len(sides) == 1 else sides
-    shape = (seen.channels, *space) if any(sides) else seen.shapes[0]
-    seconds = cases * case_seconds(backbone, shape)
-    fits = int(MINUTES * 60 / seconds)
-    if fits >= epochs:
-        return epochs, f"{words}, about {clock(epochs * seconds)} of one core"
-    epochs = max(EPOCHS[0] // 2, fits)
-    return epochs, f"what fits into {MINUTES} minutes of one core, or the least that will do; more are better"
+    return epochs, f"{epochs * cases} images in all"
 
 
 def _size(seen: Survey, gpu: bool) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.checks import number_of
 from ..files.disk import read_json, write_json
 from .project import Project, changed
 from .work import Work, open_work
@@ -29,7 +30,7 @@ SHARE = 0.3  # of the minutes, for both rungs together
 FINISH = 0.85  # of what is left, for the training that counts; then draws and the report
 ON = 3  # plans at most in the second rung
 LEAST, MOST = 3, 100  # epochs of a plan; with fewer it does not compete
-MEMBERS = ((40, 2), (90, 3), (10**9, 5))  # networks, by the epochs that there is time for
+MEMBERS = ((60, 2), (300, 3), (10**9, 5))  # networks, by the epochs that there is time for
 DRAWS = 1000  # of the bootstrap
 SKEWED = 0.25  # share of the targets' range below which their median lies
 NEAR, FAR = 112, 176  # pixels of the longest side
@@ -120,9 +121,8 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         name: {**plan.settings.get(name, {}), **ending.get(name, {})} for name in {*plan.settings, *ending}
     }
     chosen = changed(project, settings)
-    say(
-        f"plan {plan.name}: {members} networks of {epochs} epochs each, about {members * epochs * pace / 60:.1f} min"
-    )
+    count = f"{number_of(members, 'network')} of {number_of(epochs, 'epoch')}"
+    say(f"plan {plan.name}: {count}, about {members * epochs * pace / 60:.1f} minutes")
     kept = {"plan": plan.name, "asked": asked, "settings": settings, "tried": [asdict(one) for one in tried]}
     write_json({**kept, "recipe": _moved(chosen, folder)}, folder / FILE)
     return chosen

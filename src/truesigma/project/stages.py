@@ -60,6 +60,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     """Train a network, or resume it; return None if the time limit came first."""
     from ..imaging.training.folder import BEST, HISTORY, RECIPE
     from ..imaging.training.history import error_text
+    from ..imaging.training.schedule import smoothed
     from ..imaging.training.start import train_run
 
     project, run = work.project, work.folder / RUNS / str(member)
@@ -88,6 +89,9 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     best = trained.history[trained.best_epoch - 1]
     epochs = f"{number_of(len(trained.history), 'epoch')}, kept epoch {trained.best_epoch}"
     words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit, work.units.names)}"
+    errors = smoothed([abs(row["valid_mse"]) for row in trained.history], recipe.smoothing)
+    if recipe.keep == "last" and min(errors) == errors[-1]:
+        words += "; the last epoch was the best: more minutes, or epochs, may help"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 
 

@@ -5,15 +5,19 @@ from torch import nn
 from ..network.residual import FEATURES
 
 WIDTHS = (16, 32, 64, 64, 128)
+STRIDED = (16, 32, 64, 128)
 PLACES = 4  # cells along each axis that the last map is pooled to, so that positions can be regressed
 
 
-def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.0) -> tuple[nn.Module, int]:
+def build(
+    channels: int, *, pretrained: bool = False, strided: bool = False, stage_dropout: float = 0.0
+) -> tuple[nn.Module, int]:
     """A plain network that looks at every pixel; `small` halves the image first.
 
     Arguments:
         channels: of the images, 32 x 32 or larger.
         pretrained: there are no such weights.
+        strided: convolutions halve the image themselves, which is coarser and quicker.
         stage_dropout: the probability after each stage.
 
     Returns:
@@ -28,9 +32,10 @@ def build(channels: int, *, pretrained: bool = False, stage_dropout: float = 0.0
         raise ValueError("backbone 'pooled' has no pretrained weights; give a file (weights=...)")
     layers: list[nn.Module] = []
     before = channels
-    for width in WIDTHS:
-        layers += [nn.Conv2d(before, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        layers += [nn.MaxPool2d(2), nn.Dropout(stage_dropout)]
+    for width in STRIDED if strided else WIDTHS:
+        layers += [nn.Conv2d(before, width, 3, stride=2 if strided else 1, padding=1, bias=False)]
+        layers += [nn.BatchNorm2d(width), nn.ReLU(), *([] if strided else [nn.MaxPool2d(2)])]
+        layers += [nn.Dropout(stage_dropout)]
         before = width
     layers += [nn.AdaptiveAvgPool2d(PLACES), nn.Flatten(), nn.Linear(before * PLACES**2, FEATURES), nn.ReLU()]
     return nn.Sequential(*layers), FEATURES

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from ...core.law import Law
 from ..data.dataset import DataSet, Split
-from ..network.two_head import TwoHead, build
-from ..recipe import TrainingRecipe, load_recipe
-from ..training.checks import unsuitable
+from ..network.two_head import TwoHead
+from ..recipe import TrainingRecipe
 from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
@@ -87,24 +86,6 @@ def try_out(
         taken.append(time.monotonic() - began)
     memory = torch.cuda.max_memory_allocated(where) if where.type == "cuda" else peak_memory()
     return Trial(step, validate, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
-
-
-def case_seconds(backbone: str, shape: tuple[int, ...]) -> float:
-    """Measure the core seconds of a training step for one case (channel, *space), whatever else is running."""
-    net = build(backbone, shape[0], 1, load_recipe("own"), seed=0)
-    images, taken, threads = torch.zeros(4, *shape), [], torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that wait for each other count as work
-    try:
-        for _ in range(TIMES):
-            began = time.process_time()
-            mean, second = net(images)
-            (mean.sum() + second.sum()).backward()
-            taken.append(time.process_time() - began)
-    except (RuntimeError, ValueError) as problem:
-        raise unsuitable(shape, problem) from None
-    finally:
-        torch.set_num_threads(threads)
-    return min(taken) / len(images)
 
 
 def seconds_here(device: str) -> float:
