@@ -11,7 +11,7 @@ import numpy as np
 from command import command, write
 
 from truesigma import Draws, Prediction, recalibrate
-from truesigma.core.by_case import Stated
+from truesigma.core.laws import Stated
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (20, 50, 99, 100, 1000)
@@ -71,8 +71,8 @@ def _one(rng: np.random.Generator, size: int) -> list[tuple[str, str, float, int
             ends = location - 0.8 * scale, location + 1.1 * scale * np.exp(0.1 * location)
             found = _mapie_quantiles((location, target, *ends), old, new, level, tails)
             if found is not None:
-                stated = Stated((level,), *([(end - location) / scale] for end in ends))
-                known = Prediction(location, aleatoric=scale**2, bounds=stated)
+                stated = Stated((level,), *(((end - location) / scale)[:, None] for end in ends))
+                known = Prediction(location, aleatoric=scale**2, law=stated)
                 fitted = recalibrate.cqr.fit(known[old], target[old], tails=tails)
                 pairs = zip(fitted(known[new]).interval(level), found)
                 distance = max(_distance(a, b, scale[new], np.full(200, True)) for a, b in pairs)

@@ -12,7 +12,7 @@ import numpy as np
 from measured import Row, markdown, measure_by_command, read
 
 import truesigma as ts
-from truesigma.core.by_case import Stated
+from truesigma.core.laws import Stated
 from truesigma.recalibrate import _shift, conformal, cqr, cv_plus, region
 
 SIZES = (50, 100, 500, 1000, 5000)
@@ -93,7 +93,7 @@ def quantiles(rng: np.random.Generator, cases: int) -> float:
     x, noise = rng.normal(size=(2, cases + NEW))
     y = x + np.exp(0.5 * x) * rng.standard_t(4, size=x.size)
     ends = -np.exp(0.5 * x) + 0.2 * noise, np.exp(0.4 * x)
-    prediction = ts.Prediction(x, aleatoric=0 * x + 1, bounds=Stated((LEVEL,), *([end] for end in ends)))
+    prediction = ts.Prediction(x, aleatoric=0 * x + 1, law=Stated((LEVEL,), *(end[:, None] for end in ends)))
     fitted = cqr.fit(prediction[:cases], y[:cases])
     return float(inside(fitted(prediction[cases:]), y[cases:]).mean())
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import truesigma as ts
-from truesigma.core.by_case import Stated
+from truesigma.core.laws import Stated
 from truesigma.evaluation.card import read_card
 from truesigma.files.disk import BadFile
 from truesigma.recalibrate import cqr
@@ -20,8 +21,8 @@ def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
     x, scale = rng.normal(size=cases), np.exp(rng.normal(size=cases))
     y = x + np.exp(0.5 * x) * rng.standard_t(4, size=cases)
     raw = {level: (x - level * np.exp(0.3 * x), x + 1.2 * level + 0 * x) for level in levels}
-    low, high = ([(raw[level][k] - x) / scale for level in levels] for k in (0, 1))
-    return ts.Prediction(x, aleatoric=scale**2, bounds=Stated(levels, low, high)), y, raw
+    low, high = (np.stack([(raw[level][k] - x) / scale for level in levels], axis=-1) for k in (0, 1))
+    return ts.Prediction(x, aleatoric=scale**2, law=Stated(levels, low, high)), y, raw
 
 
 @pytest.mark.parametrize("tails", ["both", "apart"])
@@ -29,7 +30,7 @@ def predicted(cases=60, seed=0, levels=(0.5, 0.9)):
 def test_the_correction_is_that_of_the_equation(tails, cases):
     prediction, y, raw = predicted(cases)
     fitted = cqr.fit(prediction, y, tails=tails)
-    for k, level in enumerate(prediction.bounds.levels):
+    for k, level in enumerate(prediction.law.levels):
         low, high = raw[level]
         below, above = sorted(low - y), sorted(y - high)
         if tails == "both":
@@ -46,9 +47,9 @@ def test_the_correction_is_that_of_the_equation(tails, cases):
 
 def test_levels_nest_and_hold_no_less():
     prediction, y, _ = predicted(200, levels=(0.5, 0.8, 0.9))
-    wild = Stated((0.5, 0.8, 0.9), prediction.bounds.low[[1, 0, 2]], prediction.bounds.high[[1, 0, 2]])
-    made = cqr.fit(ts.Prediction(prediction.location, aleatoric=prediction.total, bounds=wild), y)(
-        ts.Prediction(prediction.location, aleatoric=prediction.total, bounds=wild)
+    wild = Stated((0.5, 0.8, 0.9), prediction.law.low[:, [1, 0, 2]], prediction.law.high[:, [1, 0, 2]])
+    made = cqr.fit(ts.Prediction(prediction.location, aleatoric=prediction.total, law=wild), y)(
+        ts.Prediction(prediction.location, aleatoric=prediction.total, law=wild)
     )
     ends = [made.interval(level) for level in (0.5, 0.8, 0.9)]
     for inner, outer in itertools.pairwise(ends):
@@ -62,11 +63,11 @@ def test_crossed_bounds_are_empty_and_counted():
     """Bounds far too wide are moved in, beyond each other where they were narrow."""
     width = np.where(np.arange(100) < 20, 1.0, 10.0)
     y = np.random.default_rng(0).normal(size=100)
-    bounds = Stated((0.9,), [-width], [width])
-    prediction = ts.Prediction(np.zeros(100), aleatoric=np.ones(100), bounds=bounds)
+    bounds = Stated((0.9,), -width[:, None], width[:, None])
+    prediction = ts.Prediction(np.zeros(100), aleatoric=np.ones(100), law=bounds)
     made = cqr.fit(prediction[20:], y[20:])(prediction)
     crossed = made.interval(0.9).lower > made.interval(0.9).upper
-    assert made.bounds.crossed(0.9) == crossed.sum() == 20
+    assert made.law.crossed(0.9) == crossed.sum() == 20
     assert ts.metrics.coverage.score(made[:20], y[:20]) == 0
     assert ts.metrics.width.score(made[:20], y[:20]) == 0
     middle = np.abs(y[:20]).mean()  # a point: what it misses by counts 20 times
@@ -90,24 +91,36 @@ def test_scores_of_bounds_are_those_of_their_intervals():
     with pytest.raises(ts.Undefined, match=r"at the level 0.5, 0.9 only; 0.95 is not one of them"):
         ts.metrics.coverage.score(made, y, level=0.95)
     for name in ("nll", "crps", "uce", "miscalibration_area"):
-        with pytest.raises(ts.Undefined, match="bounds alone have no"):
+        with pytest.raises(ts.Undefined, match="stated intervals have no"):
             getattr(ts.metrics, name).score(made, y)
     assert ts.metrics.coverage.score(made[10:20], y[10:20], level=0.5) == pytest.approx(
         np.mean((made.interval(0.5).lower <= y)[10:20] & (y <= made.interval(0.5).upper)[10:20])
     )
 
 
-def test_another_recalibration_leaves_no_bounds_behind():
-    prediction, y, _ = predicted()
-    assert ts.recalibrate.sigma.fit(prediction, y)(prediction).bounds is None
-    assert ts.recalibrate.none.fit(prediction, y)(prediction).bounds is prediction.bounds
+def test_sigma_of_bounds_has_the_lowest_quantile_score():
+    prediction, y, _ = predicted(300)
+    factor = ts.recalibrate.sigma.fit(prediction, y).factor
+    ends = [(level, prediction.interval(level)) for level in (0.5, 0.9)]
+    quantiles = [((1 - g) / 2, e.lower) for g, e in ends] + [((1 + g) / 2, e.upper) for g, e in ends]
+    m = prediction.location
+
+    def score(log_s):
+        over = [(p, y - m - np.exp(log_s) * (q - m)) for p, q in quantiles]
+        return sum((u * (p - (u < 0))).sum() for p, u in over)
+
+    best = minimize_scalar(score, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9}).x
+    assert np.log(factor) == pytest.approx(best, abs=4e-3)
+    with pytest.raises(ts.Undefined, match="use sigma, cqr"):
+        ts.recalibrate.sigma_by_group.fit(prediction, y, group=np.arange(300) % 2)
+    assert ts.recalibrate.none.fit(prediction, y)(prediction).law is prediction.law
 
 
 def test_patients_and_too_few_cases():
     prediction, y, _ = predicted(8, levels=(0.9,))
     made = cqr.fit(prediction, y)(prediction)
     assert np.isinf(made.interval(0.9).upper).all()
-    assert made.bounds.too_few_for(0.9) == (
+    assert made.law.too_few_for(0.9) == (
         "the 0.9 interval is infinite: it needs 9 or more calibration cases (patients, where named), and there are 8."
     )
     prediction, y, _ = predicted(40, levels=(0.5,))
@@ -131,7 +144,7 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
     y, ends = written(tmp_path / "old.csv")
     written(tmp_path / "new.csv", seed=1)
     cases = ts.read(tmp_path / "old.csv")
-    assert cases.prediction.bounds.levels == (0.5, 0.9)
+    assert cases.prediction.law.levels == (0.5, 0.9)
     assert cases.prediction.interval(0.9).upper == pytest.approx(ends[3], abs=1e-12)
     assert cases.prediction.location == pytest.approx((ends[0] + ends[1]) / 2, abs=1e-12)
     card = tmp_path / "card.json"
@@ -183,6 +196,6 @@ def test_what_cannot_be_conformalized_is_said():
     with pytest.raises(ValueError, match="given a weight"):
         cqr.fit(prediction, y, weight=np.ones(60))
     fitted = cqr.fit(prediction, y)
-    one = ts.Prediction([0.0], aleatoric=[1.0], bounds=Stated((0.9,), [[-1.0]], [[1.0]]))
+    one = ts.Prediction([0.0], aleatoric=[1.0], law=Stated((0.9,), [[-1.0]], [[1.0]]))
     with pytest.raises(ValueError, match=r"no bounds at 0.5, .* expected 0.5, 0.9"):
         fitted(one)

@@ -62,9 +62,8 @@ def test_patients_weigh_alike():
     lower, upper = by_hand(held_out, y, fold, members, 0.8, 1 / (17 * sizes))
     assert made.interval(0.8).lower == pytest.approx(lower, rel=1e-9)
     assert made.interval(0.8).upper == pytest.approx(upper, rel=1e-9)
-    assert (
-        "it needs 19 calibration cases (patients, where named), and there are 16"
-        in made.bounds.too_few_for(0.95)
+    assert "it needs 19 calibration cases (patients, where named), and there are 16" in made.law.too_few_for(
+        0.95
     )
     with pytest.raises(ValueError, match=r"patient\(s\) are in several folds"):
         cv_plus.fit(held_out, y, fold=np.arange(60) % 4, patient=patient)

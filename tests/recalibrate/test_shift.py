@@ -91,8 +91,8 @@ def test_stored_and_scored():
     ):
         assert getattr(ts.metrics, name).score(made, truth) == pytest.approx(expected, rel=1e-12)
     assert math.isfinite(ts.metrics.crps.score(made, truth))
-    assert made.bounds.too_few_for(0.9) is None
-    assert "interval of" in made.bounds.too_few_for(0.999)
+    assert made.law.too_few_for(0.9) is None
+    assert "interval of" in made.law.too_few_for(0.999)
     assert sigma.fit(old, y, weight=weight).factor > sigma.fit(old, y).factor
 
 

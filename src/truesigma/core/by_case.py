@@ -1,20 +1,24 @@
-"""Laws that differ from case to case, one of a few as recalibrations by group give; or bounds alone."""
+"""One of a few laws for each case, as recalibrations by group give; and what any law that differs by case needs."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from .arrays import Array, Host, like, namespace
 from .errors import Refusal
-from .law import Law, Undefined, cases_needed, law_from_dict
+from .law import Empirical, Law, Undefined, central_bounds, law_from_dict, law_of_moment
+from .laws.quantiles import known_at_levels
+from .varying import Around, Varying
+
+POOLED = 4000  # z that stand for a law that differs by case
 
 
-@dataclass(frozen=True, eq=False)
-class ByCase:
-    """A law for each case. A prediction with it is scored law by law, and has an `interval` like any other.
+@dataclass(frozen=True, eq=False, repr=False)
+class ByCase(Varying):
+    """The law of each case. A prediction that has it is scored law by law, and answers `interval` as any other.
 
     >>> from truesigma import Normal, Prediction, Student
     >>> law = ByCase((Normal(), Student(3.0)), [0, 1, 1])
@@ -40,27 +44,48 @@ class ByCase:
                 f"the laws {', '.join(law.name for law in laws)} are not of one likelihood; expected the same unit "
                 "and moment in each."
             )
-        object.__setattr__(self, "laws", laws)
-        object.__setattr__(self, "index", index)
+        first, symmetric = laws[0], all(law.symmetric for law in laws)
+        vars(self).update(laws=laws, index=index, unit=first.unit, moment=first.moment, symmetric=symmetric)
 
     @property
-    def unit(self) -> float:
-        return self.laws[0].unit
+    def shape(self) -> tuple[int, ...]:
+        return (int(self.index.size),)
+
+    def __getitem__(self, index: Any) -> "ByCase":
+        return ByCase(self.laws, self.index[index])
+
+    def flat(self) -> "ByCase":
+        return self
+
+    def at(self, outputs: slice) -> "ByCase":
+        return self
+
+    def of_output(self, output: int) -> "ByCase":
+        return self
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        return self.shape == shape[:1]
 
     @property
-    def moment(self) -> int:
-        return self.laws[0].moment
+    def mean(self) -> Host:
+        return self._of_each(lambda law: law.mean)
 
     @property
-    def symmetric(self) -> bool:
-        return all(law.symmetric for law in self.laws)
+    def variance(self) -> Host:
+        return self._of_each(lambda law: law.variance)
 
-    @property
-    def variance(self) -> float:
-        raise _differs("variance of z", "prediction.variance")
+    def quantile(self, probability: float) -> Host:
+        return self._of_each(lambda law: law.quantile(probability))
 
-    def quantile(self, probability: float) -> float:
-        raise _differs("quantile", "prediction.interval(level)")
+    def central(self, level: float) -> tuple[Host, Host]:
+        return (
+            self._of_each(lambda law: central_bounds(law, level)[0]),
+            self._of_each(lambda law: central_bounds(law, level)[1]),
+        )
+
+    def _of_each(self, of: Callable[[Law], float]) -> Host:
+        """A number of the law of each case, (case,)."""
+        return np.array([of(law) for law in self.laws])[self.index]
 
     def cdf(self, z: Array) -> Array:
         return self._by_law(z, lambda law: law.cdf(z))
@@ -68,8 +93,8 @@ class ByCase:
     def log_density(self, z: Array) -> Array:
         return self._by_law(z, lambda law: law.log_density(z))
 
-    def crps(self, z: Array, cdf: Array) -> Array:
-        return self._by_law(z, lambda law: law.crps(z, cdf))
+    def crps(self, z: Array, cdf: Array = None) -> Array:
+        return self._by_law(z, lambda law: law.crps(z, law.cdf(z)))
 
     def _by_law(self, z: Array, of: Callable[[Law], Array]) -> Array:
         """Compute `of` for the law of each case, an array like z."""
@@ -78,6 +103,12 @@ class ByCase:
             mine = like((self.index == number).astype(np.float64), z) > 0
             values = namespace(z).where(beside(mine, z), of(law), values)
         return values
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        found = np.empty(size)
+        for law, some in laws_of(self, len(self)):
+            found[:, some] = law.draw(rng, (size[0], len(some), *size[2:]))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -90,104 +121,8 @@ class ByCase:
         return f"ByCase({len(self.laws)} laws, {self.index.size} cases)"
 
 
-@runtime_checkable
-class Bounds(Protocol):
-    """Bounds of intervals that differ by case, where no law gives them: a value beside the law of a prediction.
-
-    Conformalized quantiles, weighted conformal prediction and CV+ make them. They are in units of the scale, as a law's
-    quantiles are, so that they stay true in another unit; an interval whose ends have crossed is empty.
-    """
-
-    def z(self, level: float) -> tuple[Host, Host]:
-        """The lower and the upper end at a level, (case, output...) or (case, 1...), infinite where none is known."""
-        ...
-
-    def too_few_for(self, level: float) -> str | None:
-        """Why some end of that level is infinite; None where all are finite."""
-        ...
-
-    def __getitem__(self, index: Any) -> "Bounds":
-        """The bounds of some cases."""
-        ...
-
-    def of_output(self, output: int) -> "Bounds":
-        """The bounds of one output; several axes are counted along the last."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Stated:
-    """Bounds for each case at some levels: predicted quantiles, as they are or conformalized.
-
-    >>> Stated((0.9,), np.array([[-1.0, 2.0]]), np.array([[1.0, 1.5]])).crossed(0.9)   # the second is empty
-    1
-    """
-
-    levels: tuple[float, ...]  # rising
-    low: Host  # (level, case, output...), in units of the scale
-    high: Host
-    cases: int | None = None  # that they were corrected with
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        rising = all(0 < level < 1 for level in self.levels) and sorted(set(self.levels)) == list(self.levels)
-        if not (rising and len(self.levels) == len(self.low) and self.low.shape == self.high.shape):
-            raise Refusal(
-                f"bounds of shape {self.low.shape} and {self.high.shape} are given at the levels {self.levels}; "
-                "expected a lower and an upper end for each level, which rise."
-            )
-
-    def _at(self, level: float) -> int:
-        near = [k for k, one in enumerate(self.levels) if abs(one - level) < 1e-9]
-        if not near:
-            known = ", ".join(f"{one:g}" for one in self.levels)
-            raise Undefined(f"bounds are known at the level {known} only; {level:g} is not one of them.")
-        return near[0]
-
-    def z(self, level: float) -> tuple[Host, Host]:
-        return self.low[self._at(level)], self.high[self._at(level)]
-
-    def crossed(self, level: float) -> int:
-        """How many intervals are empty."""
-        low, high = self.z(level)
-        return int((low > high).sum())
-
-    def too_few_for(self, level: float) -> str | None:
-        low, high = self.z(level)
-        if np.isfinite(high - low).all():
-            return None
-        needed = math.ceil(level / (1 - level) - 1e-9)
-        return f"the {level:g} interval is infinite: {cases_needed(f'{needed} or more', self.cases)}."
-
-    @staticmethod
-    def joined(parts: Sequence["Stated"]) -> "Stated":
-        """The bounds of several sets of cases, one after the other; they must be of the same levels."""
-        levels = parts[0].levels
-        if any(one.levels != levels for one in parts):
-            raise Refusal("the files state bounds at different levels; expected the same in each.")
-        low, high = (np.concatenate([getattr(one, end) for one in parts], axis=1) for end in ("low", "high"))
-        return Stated(levels, low, high, parts[0].cases)
-
-    def __getitem__(self, index: Any) -> "Stated":
-        return Stated(self.levels, self.low[:, index], self.high[:, index], self.cases)
-
-    def of_output(self, output: int) -> "Stated":
-        low, high = (one_output(end, output) for end in (self.low, self.high))
-        return Stated(self.levels, low, high, self.cases)
-
-
-def one_output(values: Host, output: int) -> Host:
-    """Select one output of values with two axes before those of outputs; values without output axes hold for all."""
-    return values if values.ndim < 3 else values.reshape(*values.shape[:2], -1)[:, :, output]
-
-
-def _differs(what: str, instead: str) -> Undefined:
-    return Undefined(f"the {what} differs by case, as the law does; use {instead}.")
-
-
 def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
-    """List each law with the numbers of its cases; a law that does not differ by case comes with all of them."""
+    """Each law with the numbers of its cases: a single one with all of them, unless there are a few."""
     if not isinstance(law, ByCase):
         yield law, np.arange(cases)
         return
@@ -198,6 +133,8 @@ def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
 def join_laws(laws: Sequence[tuple[Law, int]]) -> Law:
     """The law of several sets of cases, one after the other, from the law of each and how many cases it has."""
     first = laws[0][0]
+    if isinstance(first, Varying) and not isinstance(first, ByCase):
+        return first.joined([law for law, _ in laws])  # type: ignore[misc]
     if not any(isinstance(law, ByCase) for law, _ in laws) and all(
         law.to_dict() == first.to_dict() for law, _ in laws
     ):
@@ -208,24 +145,56 @@ def join_laws(laws: Sequence[tuple[Law, int]]) -> Law:
     return ByCase([law for one in each for law in one.laws], index)
 
 
+def likelihood_of(law: Law) -> Law:
+    """The law that stands for those that differ by case, where only their kind matters."""
+    return law_of_moment(law.moment) if isinstance(law, Varying) else law
+
+
+def known_levels(law: Law, usual: Sequence[float]) -> list[float]:
+    """The levels at which a law has intervals: its own, or those of the usual ones that so many samples reach."""
+    own = getattr(law, "levels", None)
+
+    def has(level: float) -> bool:
+        try:
+            central_bounds(law, level)
+        except Undefined:
+            return False
+        return True
+
+    return list(own) if own is not None else [level for level in usual if has(level)]
+
+
+def flat_law(law: Law) -> Law:
+    """The law of elements (case, output), where the outputs have several axes."""
+    return law.flat() if isinstance(law, Varying) else law
+
+
 def law_at(law: Law, index: Any) -> Law:
-    """The law of some cases; `some` is any index of a host array over cases."""
-    return ByCase(law.laws, law.index[index]) if isinstance(law, ByCase) else law
+    """The law of some cases, by what an array of them on the host would be indexed with."""
+    return law[index] if isinstance(law, Varying) else law
 
 
 def usual_law(law: Law) -> Law:
-    """The law, or that of most cases where a picture must choose one."""
-    return law.laws[int(np.bincount(law.index).argmax())] if isinstance(law, ByCase) else law
+    """The law, or that of most cases, where one must do for all, as in a picture; of others a sample of all."""
+    if isinstance(law, ByCase):
+        return law.laws[int(np.bincount(law.index).argmax())]
+    if isinstance(law, Around):
+        return usual_law(law.law)
+    if not isinstance(law, Varying) or known_at_levels(law):
+        return law
+    each = max(1, POOLED // math.prod(law.shape))
+    drawn = np.sort(law.draw(np.random.default_rng(0), (each, *law.shape)), axis=None)
+    return Empirical(drawn[:: max(1, drawn.size // POOLED)], law.unit, law.moment)
 
 
-def of_each(law: Law, of: Callable[[Law], float], example: Array) -> Any:
-    """Compute `of` for the law: a number, or an array (case, output...) like the example where laws differ by case."""
-    if not isinstance(law, ByCase):
-        return of(law)
-    values = np.array([of(one) for one in law.laws])
-    return beside(like(values[law.index], example), example)
+def of_each(law: Law, of: Callable[[Law], Any], example: Array) -> Any:
+    """`of` the law: a number, or an array that goes with the example, (case, output...), where it differs by case."""
+    if isinstance(law, ByCase):
+        return beside(like(law._of_each(of), example), example)
+    found = of(law)
+    return beside(like(found, example), example) if isinstance(found, np.ndarray) else found
 
 
 def beside(values: Array, example: Array) -> Array:
-    """Append axes to (case,) values until they have as many as the example."""
+    """(case,), or some of its axes, with as many axes as the example has."""
     return namespace(values).reshape(values, (*values.shape, *[1] * (example.ndim - values.ndim)))

@@ -13,11 +13,12 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
-from .by_case import Bounds, ByCase, laws_of
+from .by_case import ByCase, beside, flat_law, laws_of
 from .cases import Cases, unread
-from .checks import check_choice, check_finite, check_level, check_weight, nothing_left
+from .checks import check_choice, check_finite, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, changed, raw_spread, take
+from .varying import Varying
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -63,7 +64,6 @@ class Elements:
     epistemic: Array = None  # None where the split is unknown
     spread: Array = None  # likewise
     weight: Array = None
-    bounds: Bounds | None = None  # of intervals, where the law does not give them
     mask: Array = None
 
     @once
@@ -85,26 +85,32 @@ class Elements:
 
     def reach(self, level: float) -> tuple[Any, Any]:
         """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
-        if self.bounds is None:
-            return central_bounds(self.law, level)
-        check_level(level)
-        rows = len(self.residual)
-        low, high = (like(end.reshape(rows, -1), self.residual) for end in self.bounds.z(level))
-        return low, high
+        low = self.of_law(lambda law: central_bounds(law, level)[0])
+        return low, self.of_law(lambda law: central_bounds(law, level)[1])
+
+    def of_law(self, of: Callable[[Law], Any]) -> Any:
+        """`of` the law: a number, or an array like the elements where it differs by case."""
+        found = of(self.law)
+        return beside(like(found, self.residual), self.residual) if self.varies else found
+
+    @property
+    def varies(self) -> bool:
+        """Whether the law differs by case."""
+        return isinstance(self.law, Varying)
 
     def finite_reach(self, level: float) -> tuple[Any, Any]:
-        """The ends of `reach`; an `Undefined` error where one is infinite."""
+        """The same; `Undefined` where an end is infinite."""
         low, high = self.reach(level)
-        if self.bounds is not None:
-            return _uncrossed(low, high, self.bounds, level)
+        if self.varies:
+            return _uncrossed(low, high, self.law, level)
         if not high - low < math.inf:
             raise Undefined(too_few_for(self.law, level) or ONE_SIDE)
         return low, high
 
     def width(self, level: float) -> Pairs:
-        """The width of the central interval: one number times the scale, unless bounds differ by case."""
+        """The width of the central interval: one number times the scale, unless the law differs by case."""
         low, high = self.finite_reach(level)
-        return [(high - low, self.scale) if self.bounds is None else (1.0, (high - low) * self.scale)]
+        return [(1.0, (high - low) * self.scale) if self.varies else (high - low, self.scale)]
 
     @once
     def scale(self) -> Array:
@@ -166,6 +172,8 @@ class Elements:
 
     def ratio(self, part: Part, error: Error) -> Array:
         """|z|^moment with the scale of that part: its mean is what the factor of sigma scaling is made of."""
+        if self.varies:
+            _ = self.law.variance  # without one the scale is no standard deviation
         if part == "total" and error == "mean":
             return self.power
         if self.law.moment == 1 and error == "draws":
@@ -229,12 +237,12 @@ class Elements:
             return
         where = np.arange(self.rows.start, self.rows.stop) if isinstance(self.rows, slice) else self.rows
         for law, some in laws_of(self.law, len(where)):
-            at, bounds = partial(take, rows=some), take(self.bounds, some)
-            yield self.with_arrays(at, law=law, rows=where[some], bounds=bounds)
+            yield self.with_arrays(partial(take, rows=some), law=law, rows=where[some])
 
     def at(self, outputs: slice) -> "Elements":
         """Select some outputs of the same cases."""
-        return self.with_arrays(lambda part: part[:, outputs])
+        law = self.law.at(outputs) if isinstance(self.law, Varying) else self.law
+        return self.with_arrays(lambda part: part[:, outputs], law=law)
 
     @property
     def is_large(self) -> bool:
@@ -244,7 +252,7 @@ class Elements:
     def pieces(self) -> Iterator["Elements"]:
         """The elements themselves, or a case that is larger than the cache in pieces of its outputs."""
         size, step = self.aleatoric.shape[1], chunk_size(self.aleatoric)
-        if self.is_large and self.bounds is None:
+        if self.is_large:
             yield from (self.at(slice(start, start + step)) for start in range(0, size, step))
         else:
             yield self
@@ -298,11 +306,11 @@ class Elements:
         return plain if self.aleatoric.shape[1] == 1 else self.pooled
 
 
-def _uncrossed(low: Array, high: Array, bounds: Bounds, level: float) -> tuple[Array, Array]:
+def _uncrossed(low: Array, high: Array, law: Law, level: float) -> tuple[Array, Array]:
     """Refuse infinite bounds that differ by case; an interval whose ends have crossed becomes the point between."""
     xp = namespace(low)
     if not bool(xp.all(xp.isfinite(high - low))):
-        raise Undefined(bounds.too_few_for(level) or ONE_SIDE)
+        raise Undefined(too_few_for(law, level) or ONE_SIDE)
     crossed, middle = low > high, (low + high) / 2
     return xp.where(crossed, middle, low), xp.where(crossed, middle, high)
 
@@ -348,7 +356,7 @@ def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> El
     arrays |= {"target": some.target, "spread": raw_spread(prediction), "weight": some.weight}
     # Reshaped a block at a time: an array that is only broadcast would be copied whole.
     parts = {name: on_host(a).reshape((len(some), -1)) for name, a in arrays.items() if a is not None}
-    made = Elements(prediction.law, rows, **parts, bounds=prediction.bounds)
+    made = Elements(flat_law(prediction.law), rows, **parts)
     return made if made.mask is None or made.is_large else made.elements
 
 

@@ -28,8 +28,9 @@ class Undefined(Refusal):
 class Law(Protocol):
     """The interface of a law. Arrays of z come in any kind and go out in the same.
 
-    A law is `symmetric` where z and -z are equally probable; `variance` is that of z, and `crps` that of the law at z,
-    given cdf(z), in units of the scale. What a law does not have is `Undefined`.
+    A law is `symmetric` where z and -z are equally probable; `mean` and `variance` are those of z, and `crps` that of
+    the law at z, given cdf(z), in units of the scale. What a law does not have is `Undefined`. In a law that differs by
+    case these numbers are arrays, and z has its axes (case, output...).
     """
 
     @property
@@ -41,22 +42,27 @@ class Law(Protocol):
     @property
     def symmetric(self) -> bool: ...
     @property
-    def variance(self) -> float: ...
+    def mean(self) -> Any: ...
+    @property
+    def variance(self) -> Any: ...
 
-    def quantile(self, probability: float) -> float: ...
+    def quantile(self, probability: float) -> Any: ...
     def cdf(self, z: Array) -> Array: ...
     def log_density(self, z: Array) -> Array: ...
     def crps(self, z: Array, cdf: Array) -> Array: ...
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 
-def central_bounds(law: Law, level: float) -> tuple[float, float]:
+def central_bounds(law: Law, level: float) -> tuple[Any, Any]:
     """Bounds of z between which a share `level` lies, with the same share beyond each.
 
     >>> [round(z, 3) for z in central_bounds(Normal(), 0.95)]
     [-1.96, 1.96]
     """
     check_level(level)
+    if hasattr(law, "central"):  # it differs by case
+        return law.central(level)
     high = law.quantile((1 + level) / 2)
     # Mirror images, whatever rounding makes of the two probabilities.
     return (-high if law.symmetric else law.quantile((1 - level) / 2)), high
@@ -68,6 +74,8 @@ def too_few_for(law: Law, level: float) -> str | None:
     >>> too_few_for(Empirical([-1.0, 1.0], cases=2), 0.9)
     'the 0.9 interval is infinite: it needs 19 calibration cases (patients, where named), and there are 2.'
     """
+    if hasattr(law, "too_few_for"):
+        return law.too_few_for(level)
     low, high = central_bounds(law, level)
     tails = law.tails if isinstance(law, Empirical) else "both"
     if {"lower": -low, "upper": high}.get(tails, high - low) < math.inf:
@@ -100,6 +108,7 @@ class Normal:
     unit = 1.0
     moment = 2
     symmetric = True
+    mean = 0.0
     variance = 1.0
     log_norm = 0.5 * math.log(2 * math.pi)
 
@@ -108,6 +117,9 @@ class Normal:
         from scipy.special import ndtri
 
         return float(ndtri(float(probability)))
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        return rng.normal(size=size)
 
     def cdf(self, z: Array) -> Array:
         # torch's own ndtr launches a dozen kernels.
@@ -140,6 +152,7 @@ class Laplace:
     unit = 2.0
     moment = 1
     symmetric = True
+    mean = 0.0
     variance = 2.0
     log_norm = math.log(2)
 
@@ -147,6 +160,9 @@ class Laplace:
         check_level(probability, "probability")
         tail = min(probability, 1 - probability)
         return math.copysign(math.log(2 * tail), probability - 0.5)
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        return rng.laplace(size=size)
 
     def cdf(self, z: Array) -> Array:
         xp = namespace(z)
@@ -217,13 +233,23 @@ class Empirical:
         return f"Empirical({self.values.size} values)"
 
     @property
+    def mean(self) -> float:
+        self._check_both("mean")
+        values = np.pad(self.values, 1, "edge")
+        return float(np.diff(self.probability, prepend=0.0, append=1.0) @ (values[:-1] + values[1:]) / 2)
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        self._check_both("samples")
+        return np.interp(rng.uniform(size=size), self.probability, self.values)
+
+    @property
     def variance(self) -> float:
         # Uniform between neighbouring values; the unknown outer mass is taken to lie on the outermost ones.
         self._check_both("variance")
         if self.values[0] == self.values[-1]:
             raise Undefined("an empirical law of one value has no variance; it needs two different ones.")
-        values, mass = np.pad(self.values, 1, "edge"), np.diff(self.probability, prepend=0.0, append=1.0)
-        off = values - mass @ (values[:-1] + values[1:]) / 2
+        mass = np.diff(self.probability, prepend=0.0, append=1.0)
+        off = np.pad(self.values, 1, "edge") - self.mean
         return float(mass @ _mean_square(off[:-1], off[1:]))
 
     def quantile(self, probability: float) -> float:
@@ -290,42 +316,6 @@ def _mean_square(first: Array, last: Array) -> Array:
     return (first * first + first * last + last * last) / 3
 
 
-@dataclass(frozen=True)
-class Bounded:
-    """Stands for an unknown law: the prediction holds bounds of intervals at some levels instead."""
-
-    unit: float = 1.0
-    moment: int = 2
-    name = "bounded"
-    symmetric = False
-
-    @property
-    def variance(self) -> float:
-        raise self._unknown("variance")
-
-    def quantile(self, probability: float) -> float:
-        raise self._unknown("quantile")
-
-    def cdf(self, z: Array) -> Array:
-        raise self._unknown("distribution function")
-
-    def log_density(self, z: Array) -> Array:
-        raise self._unknown("density")
-
-    def crps(self, z: Array, cdf: Array) -> Array:
-        raise self._unknown("CRPS")
-
-    @staticmethod
-    def _unknown(what: str) -> Undefined:
-        return Undefined(
-            f"bounds alone have no {what}; use coverage, width or the Winkler score at their levels."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        usual = {"unit": 1.0, "moment": 2}
-        return {"name": self.name, **{k: getattr(self, k) for k in usual if getattr(self, k) != usual[k]}}
-
-
 # The law that each likelihood of a network stands for.
 LAWS: dict[str, Law] = {"gaussian": Normal(), "laplace": Laplace()}
 
@@ -357,9 +347,10 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     stored = {"name": stored} if isinstance(stored, str) else dict(stored)
     name = str(stored.pop("name", "")).lower()
     from .by_case import ByCase  # which are made of these laws
+    from .laws import KINDS
     from .student import Student
 
-    laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Bounded, Student, ByCase)}
+    laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Student, ByCase, *KINDS)}
     if name not in laws:
         raise Refusal(f"law is {name!r}; expected one of {', '.join(laws)}.")
     try:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from .arrays import Array, expand, namespace
 from .cases import Cases
 from .values import Prediction, changed
+from .varying import Varying
 
 T = TypeVar("T", Array, Prediction, Cases)
 
@@ -29,8 +30,8 @@ def output_of(values: T, output: int) -> T:
         names = values.names[output : output + 1]
         return changed(values, prediction=one, target=target, weight=weight, draws=None, names=names)
     if isinstance(values, Prediction):
-        bounds = None if values.bounds is None else values.bounds.of_output(output)
-        return values.with_arrays(lambda part: output_of(part, output), bounds=bounds)
+        law = values.law.of_output(output) if isinstance(values.law, Varying) else values.law
+        return values.with_arrays(lambda part: output_of(part, output), law=law)
     return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
 
 

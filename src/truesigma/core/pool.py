@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import expand, namespace
-from .by_case import Stated, join_laws
+from .by_case import join_laws
 from .cases import Cases
 from .checks import nothing_left
 from .errors import Refusal
@@ -23,7 +23,6 @@ def pool(sets: Iterable[Cases]) -> Cases:
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, *LABELS, "target")}
     laws: list[Any] = []
-    bounds: list[Any] = []
     first = None
     for cases in sets:
         first = first or cases
@@ -34,7 +33,6 @@ def pool(sets: Iterable[Cases]) -> Cases:
                 f"the outputs of some cases are {first.names}, of others {cases.names}; expected the same."
             )
         laws.append((cases.prediction.law, len(cases)))
-        bounds.append(cases.prediction.bounds)
         for name, column in columns.items():
             column.append(getattr(cases.prediction if name in PARTS else cases, name))
     if first is None:
@@ -44,9 +42,7 @@ def pool(sets: Iterable[Cases]) -> Cases:
     shapes = [tuple(target.shape) for target in columns["target"]]
     # One after another, each replacing its pieces, so that twice as much need not fit.
     parts = {name: _joined(name, columns.pop(name), shapes) for name in (*PARTS, *LABELS, "target")}
-    stated = None if any(one is None for one in bounds) else Stated.joined(bounds)
-    made = {name: parts.pop(name) for name in PARTS}
-    prediction = Prediction(**made, law=join_laws(laws), bounds=stated)
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=join_laws(laws))
     return changed(first, prediction=prediction, target=parts.pop("target"), draws=None, **parts)
 
 

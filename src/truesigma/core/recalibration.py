@@ -314,7 +314,7 @@ def select_part(prediction: Prediction, part: Part) -> Prediction:
 
 def _with(prediction: Prediction, **parts: Any) -> Prediction:
     """Replace parts of a prediction; its spread stays that of the network, and bounds are dropped."""
-    return changed(prediction, **{"spread": raw_spread(prediction), "bounds": None, **parts})
+    return changed(prediction, **{"spread": raw_spread(prediction), **parts})
 
 
 def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple[Host, Host]:

@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .arrays import Array, like, namespace, to_host
+import numpy as np
+
+from .arrays import Array, Host, like, namespace, to_host
 from .checks import check_level
 from .errors import Refusal
 from .law import Undefined
@@ -32,6 +34,15 @@ class Student:
             raise Refusal(
                 f"degrees is {self.degrees!r}; expected a finite number above 0. Without a limit it is Normal()."
             )
+
+    @property
+    def mean(self) -> float:
+        if self.degrees <= 1:
+            raise Undefined(f"Student's t with {self.degrees:.3g} degrees of freedom has no mean.")
+        return 0.0
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        return rng.standard_t(self.degrees, size=size)
 
     @property
     def variance(self) -> float:

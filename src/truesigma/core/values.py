@@ -15,20 +15,22 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
-from .by_case import Bounds, beside, law_at, of_each
+from .by_case import law_at, of_each
 from .checks import (
     check_axes,
     check_finite,
     check_kind,
     check_law,
-    check_level,
     check_mask,
     check_values,
+    check_whole,
     number_of,
     same_mask,
+    target_beside,
 )
 from .errors import Refusal
 from .law import Law, Normal, central_bounds
+from .varying import Varying
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn
@@ -156,8 +158,8 @@ class Prediction:
     The uncertainty is given by name, in one of three ways: `scale` (the standard deviation of a Normal law, b of a
     Laplace law), `variance`, or the variances `aleatoric` and `epistemic`. Where the split into the two is unknown,
     `epistemic` is None and `aleatoric` holds the total. `spread` is the raw variance of the draws' means, which no
-    recalibration changes; None means epistemic. `bounds` are those of intervals that no law gives, such as quantiles
-    that were predicted for each case.
+    recalibration changes; None means epistemic. What is no location and scale has a door of its own: `from_samples`,
+    `from_quantiles`, `from_mixture`, `from_histogram`, `from_scipy`; its law then differs by case.
 
     >>> Prediction([1.0, 2.0], scale=[0.2, 0.3]).variance.round(2)
     array([0.04, 0.09])
@@ -171,7 +173,6 @@ class Prediction:
     law: Law = Normal()
     spread: Array = None
     mask: Array = None
-    bounds: Bounds | None = None
 
     def __init__(
         self,
@@ -184,7 +185,6 @@ class Prediction:
         law: Law = Normal(),
         spread: Any = None,
         mask: Any = None,
-        bounds: Bounds | None = None,
     ) -> None:
         if unnamed:
             raise TypeError(
@@ -195,6 +195,8 @@ class Prediction:
         location = as_array("location", location)
         check_axes("location", location, "case, output...", 1)
         shape = tuple(location.shape)
+        if isinstance(law, Varying) and not law.fits(shape):
+            raise Refusal(f"the law is that of {law.shape} predictions; expected the location's {shape}.")
         mask = check_mask(mask, location, shape)
         check_finite("location", location, mask)
         if aleatoric is None or scale is not None or variance is not None:
@@ -209,7 +211,7 @@ class Prediction:
                 if name != "spread":
                     low, high = low + ends[0], high + ends[1]
         xp = namespace(location)
-        vars(self).update(location=location, law=law, mask=mask, bounds=bounds)
+        vars(self).update(location=location, law=law, mask=mask)
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
             problem = "is 0 or overflows", "a sum above 0 that its dtype can hold; one of the two may be 0"
@@ -232,6 +234,12 @@ class Prediction:
         """Predictive variance scale^2 * law.variance; raises Undefined where the law has none."""
         return self.total * of_each(self.law, lambda law: law.variance / law.unit, self.total)
 
+    @property
+    def mean(self) -> Array:
+        """Of the whole law: the location, unless the law is skewed; raises Undefined where the law has none."""
+        mean = of_each(self.law, lambda law: law.mean, self.location)
+        return self.location if isinstance(mean, float) and mean == 0 else self.location + self.scale * mean
+
     @UNHEARD
     def interval(self, level: float = 0.9) -> Interval:
         """The central interval that should hold a share `level` of the targets.
@@ -240,30 +248,108 @@ class Prediction:
         array([1.96])
         """
         scale = self.scale
-        low, high = self._reach(level, scale)
+        low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
+        high = of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
         return Interval(self.location + scale * low, self.location + scale * high)
 
+    @UNHEARD
     def quantile(self, probability: float) -> Array:
         """The value that a target lies below with that probability.
 
         >>> Prediction([0.0], scale=[1.0]).quantile(0.95).round(3)
         array([1.645])
         """
-        if self.bounds is not None:
-            low, high = self.interval(abs(2 * probability - 1))
-            return low if probability < 0.5 else high
         return self.location + self.scale * of_each(
             self.law, lambda law: law.quantile(probability), self.scale
         )
 
-    def _reach(self, level: float, scale: Array) -> tuple[Any, Any]:
-        """The ends of the central interval, in units of the scale: numbers, or arrays where they differ by case."""
-        if self.bounds is None:
-            low = of_each(self.law, lambda law: central_bounds(law, level)[0], scale)
-            return low, of_each(self.law, lambda law: central_bounds(law, level)[1], scale)
-        check_level(level)
-        low, high = (beside(like(end, scale), scale) for end in self.bounds.z(level))
-        return low, high
+    @UNHEARD
+    def cdf(self, y: Any) -> Array:
+        """The probability of a target at or below y, which has the location's shape."""
+        return self.law.cdf((target_beside(self.location, y) - self.location) / self.scale)
+
+    @UNHEARD
+    def logpdf(self, y: Any) -> Array:
+        """The logarithm of the density at y; raises Undefined where the law has none."""
+        scale = self.scale
+        z = (target_beside(self.location, y) - self.location) / scale
+        return self.law.log_density(z) - namespace(scale).log(scale)
+
+    def sample(self, count: int, *, seed: int) -> Array:
+        """Draw targets, (draw, case, output...); the outputs of joint samples stay together.
+
+        >>> Prediction([0.0, 5.0], scale=[1.0, 1.0]).sample(1000, seed=0).mean(axis=0).round(1)
+        array([-0. ,  5. ])
+        """
+        check_whole("count", count, 1)
+        drawn = self.law.draw(np.random.default_rng(seed), (count, *map(int, self.location.shape)))
+        return self.location + self.scale * like(drawn, self.location)
+
+    @staticmethod
+    def from_samples(samples: Any, axis: int = 0, *, mask: Any = None) -> "Prediction":
+        """Of samples (sample, case, output...), such as draws of a posterior; `axis` is that of the samples.
+
+        Those of several outputs are taken as joint. Scores are those of the samples as they are; quantiles beyond the
+        outermost are `Undefined`.
+
+        >>> Prediction.from_samples([[1.0, 2.0], [3.0, 6.0]]).mean
+        array([2., 4.])
+        """
+        from .doors import from_samples
+
+        return from_samples(samples, axis, mask)
+
+    @staticmethod
+    def from_quantiles(quantiles: Mapping[float, Any], *, mask: Any = None) -> "Prediction":
+        """Of quantiles by their probability, each (case, output...), such as those of a boosted tree.
+
+        Quantiles that cross are sorted, and counted in a warning. Nothing is known beyond the outermost.
+
+        >>> low, middle, high = [0.0], [1.0], [3.0]
+        >>> Prediction.from_quantiles({0.05: low, 0.5: middle, 0.95: high}).interval(0.9).upper
+        array([3.])
+        """
+        from .doors import from_quantiles
+
+        return from_quantiles(quantiles, mask)
+
+    @staticmethod
+    def from_mixture(
+        weight: Any, location: Any, scale: Any, *, law: str | Law = "normal", mask: Any = None
+    ) -> "Prediction":
+        """Of the components of a mixture, (component, case, output...), Normal or Laplace ones.
+
+        `weight` and `scale` may have one number for each component; weights are divided by their sum.
+
+        >>> Prediction.from_mixture([0.5, 0.5], [[-1.0], [1.0]], [0.5, 0.5]).quantile(0.5).round(6) + 0.0
+        array([0.])
+        """
+        from .doors import from_mixture
+
+        return from_mixture(weight, location, scale, law, mask)
+
+    @staticmethod
+    def from_histogram(edges: Any, probability: Any, *, mask: Any = None) -> "Prediction":
+        """Of probabilities of bins, (bin, case, output...), with edges common to all or (edge, case, output...).
+
+        >>> Prediction.from_histogram([0.0, 1.0, 3.0], [[0.5], [0.5]]).quantile(0.75)
+        array([2.])
+        """
+        from .doors import from_histogram
+
+        return from_histogram(edges, probability, mask)
+
+    @staticmethod
+    def from_scipy(frozen: Any, *, mask: Any = None) -> "Prediction":
+        """Of a frozen continuous law of scipy.stats whose parameters are arrays, (case,) or (case, output...).
+
+        >>> from scipy import stats
+        >>> Prediction.from_scipy(stats.gamma([2.0, 4.0], scale=0.5)).mean
+        array([1., 2.])
+        """
+        from .doors import from_scipy
+
+        return from_scipy(frozen, mask)
 
     def __len__(self) -> int:
         return int(self.location.shape[0])
@@ -271,8 +357,7 @@ class Prediction:
     def __getitem__(self, index: Any) -> "Prediction":
         """The prediction of some cases: a slice, a boolean mask or an index array over the cases."""
         rows = rows_of(index)
-        law, bounds = law_at(self.law, rows), take(self.bounds, rows)
-        return self.with_arrays(lambda part: part[rows], law=law, bounds=bounds)
+        return self.with_arrays(lambda part: part[rows], law=law_at(self.law, rows))
 
     def with_arrays(self, of: Callable[[Array], Array], **others: Any) -> "Prediction":
         """The prediction with `of` each of its arrays, and others of its parts."""

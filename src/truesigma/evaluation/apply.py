@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import to_host
-from ..core.by_case import Stated, beside, laws_of
-from ..core.law import Bounded, Law, too_few_for
+from ..core.by_case import beside, laws_of
+from ..core.law import Law, too_few_for
+from ..core.laws.quantiles import Stated
 from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
+from ..core.varying import Around
 from ..files.columns import ORDER, case_table, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
 from ..files.fields import (
@@ -122,15 +124,14 @@ def apply_file(
 
 def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
     """Bounds that differ by case, at the levels at which a file stores them."""
-    if made.bounds is None or isinstance(made.bounds, Stated):
+    if not isinstance(made.law, Around):
         return made
     rising, shape = tuple(sorted(set(levels))), made.location.shape
-    ends = zip(*(made.bounds.z(level) for level in rising))
+    ends = zip(*(made.law.central(level) for level in rising))
     low, high = (
-        np.stack([np.broadcast_to(beside(one, made.location), shape) for one in end]) for end in ends
+        np.stack([np.broadcast_to(beside(one, made.location), shape) for one in end], axis=-1) for end in ends
     )
-    law = Bounded(made.law.unit, made.law.moment)
-    return changed(made, law=law, bounds=Stated(rising, low, high))
+    return changed(made, law=Stated(rising, low, high, None, made.law.unit, made.law.moment))
 
 
 def members_in(fields: Mapping[str, Any], source: Path) -> dict[str, Any]:
@@ -187,13 +188,11 @@ def interval_fields(
     """
     fields = {}
     region = recalibration if isinstance(recalibration, JointRegion) else None
-    stated = prediction.bounds if isinstance(prediction.bounds, Stated) else None
+    stated = prediction.law if isinstance(prediction.law, Stated) else None
     usual = USUAL if stated is None else stated.levels
     for level in usual if levels is None else levels:
         lower, upper = bound_names(level)
-        if prediction.bounds is not None:
-            known, interval = {prediction.bounds.too_few_for(level)}, prediction.interval(level)
-        elif region is None:
+        if region is None:
             known = {too_few_for(law, level) for law, _ in laws_of(prediction.law, len(prediction))}
             interval = prediction.interval(level)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core import plugins
 from ..core.arrays import Host
+from ..core.by_case import likelihood_of
 from ..core.cases import Cases, first_group
 from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.recalibration import Recalibration, applied, load_recalibration
@@ -60,7 +61,7 @@ class Card:
         """Recalibrate a prediction; the result is checked, because a card may come from anybody."""
         value = as_cases(value)
         given = self.recipe.prediction(value)
-        if given.law.to_dict() != self.law.to_dict():
+        if likelihood_of(given.law).to_dict() != self.law.to_dict():
             raise ValueError(
                 f"the predictions have law {given.law.name!r}, the card was fitted for {self.law.name!r}; expected "
                 "the same. Give predictions of that law, or fit a card for theirs."
@@ -208,7 +209,9 @@ def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[s
             shift = {name: getattr(cases.shift, name) for name in ("effective", "auroc", "beyond")}
             about["like"] = {**about.get("like", {}), **shift}
     ask = partial(_answers, opened)
-    return Card(fitted, opened.law, opened.recipe, about, opened.unit, now(), versions(), ask=ask)
+    return Card(
+        fitted, likelihood_of(opened.law), opened.recipe, about, opened.unit, now(), versions(), ask=ask
+    )
 
 
 def _answers(cases: CaseSet) -> list[dict[str, Any]]:

@@ -8,10 +8,12 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, workers
-from ..core.by_case import laws_of
+from ..core.by_case import ByCase, laws_of
 from ..core.cases import Cases
-from ..core.law import Bounded, Law, Undefined
+from ..core.law import Law, Undefined
+from ..core.laws.quantiles import known_at_levels
 from ..core.scores import accumulate, edges_from, plan, range_plan, request, value_of
+from ..core.varying import Varying
 from .inference.clustered import output_means, view_of
 
 SETS = 100
@@ -49,7 +51,7 @@ def calibrated_range(
         >>> 0.89 < low < 0.9 < high < 0.91
         True
     """
-    if isinstance(cases.prediction.law, Bounded):  # nothing to draw from
+    if known_at_levels(cases.prediction.law):  # nothing to draw from
         return [None] * len(requests)
     asked = [request(plugins.load("metrics", name), options) for name, options in requests]
     found = np.full((sets, len(asked)), np.nan)
@@ -86,6 +88,9 @@ def _scale(cases: Cases) -> Host:
 def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
     """Draw targets from the law of the predictions."""
     p, scale = cases.prediction, _scale(cases)
+    if isinstance(p.law, Varying) and not isinstance(p.law, ByCase):
+        while True:
+            yield p.location + scale * p.law.draw(rng, (1, *p.location.shape))[0]
     tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
     z = np.empty(p.location.shape)
     while True:

@@ -17,6 +17,7 @@ from ..core.checks import check_whole
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Law, Undefined
+from ..core.laws.quantiles import known_at_levels
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, degrees_of_freedom
 from ..core.scores import Mean
@@ -238,6 +239,8 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
     needed = set().union(*(one.needs for one in choose_all(names, chosen).values()))
     together = cases.patient if "groups" in needed else cases.cluster
     units = len(cases) if together is None else len(np.unique(together))
+    if known_at_levels(cases.prediction.law):
+        return None  # which have no CRPS
     if units < FEWEST or math.prod(cases.prediction.location.shape) > LARGEST:
         return None
     several = "outputs" in needed and chosen.tables["elements"]["outputs"] == "separate"
@@ -256,7 +259,7 @@ def _of_one_size(cases: Cases) -> Cases:
     parts = {name: None if part is None else part / size**2 for name, part in parts.items()}
     return changed(
         cases,
-        prediction=changed(p, location=p.location / size, bounds=None, **parts),
+        prediction=changed(p, location=p.location / size, **parts),
         target=cases.target / size,
     )
 

@@ -5,7 +5,8 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.by_case import of_each
 from ..core.cases import Cases
-from ..core.law import Bounded, central_bounds
+from ..core.law import central_bounds
+from ..core.laws.quantiles import known_at_levels
 from ..core.ranking import Columns, columns_of
 from .replicates import MANY
 
@@ -150,7 +151,7 @@ def _lag(cases: Cases, columns: Columns) -> float | None:
     """The lag-1 correlation of the hits, if it is beyond chance and no group says which cases belong together."""
     size = len(cases)
     law = cases.prediction.law
-    if cases.cluster is not None or size < 50 or isinstance(law, Bounded):
+    if cases.cluster is not None or size < 50 or known_at_levels(law):
         return None
     low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)
     high = of_each(law, lambda one: central_bounds(one, CONTENT)[1], columns.scale)

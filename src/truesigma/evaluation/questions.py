@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases, labelled
-from ..core.law import Bounded
+from ..core.laws.quantiles import known_at_levels
 from ..core.outputs import name_of
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
@@ -85,7 +85,7 @@ def questions(
     gone = [None if one is None else one.gone for one in left_out]
     found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
-        if isinstance(tested.law, Bounded) or (label != NONE and tested is none[1] and NONE in recalibrated):
+        if known_at_levels(tested.law) or (label != NONE and tested is none[1] and NONE in recalibrated):
             continue
         view = partial(view_of, grouped=grouped)
         known, seen = view(calibration, fitted_on, gone=gone[0]), view(test, tested, gone=gone[1])
@@ -119,7 +119,7 @@ def _of(rows: Sequence[Row], label: str) -> list[Row]:
 
 def _left_as_it_was(rows: Sequence[Row], label: str, tested: Prediction) -> list[Row]:
     """The rows of what leaves predictions, or at least their location, unchanged."""
-    if not isinstance(tested.law, Bounded):
+    if not known_at_levels(tested.law):
         return _as_before(rows, label)
     reason = "bounds alone say nothing of sigma and its law; look at their coverage"
     told = [row for row in _as_before(rows, label) if row["question"] in OF_LOCATION]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import like, to_host
+from ..core.by_case import likelihood_of
 from ..core.cases import Cases
 from ..core.decompose import decompose
 from ..core.errors import Refusal
@@ -227,7 +228,7 @@ def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
     for other in held[1:]:
         pairs: dict[str, list[Any]] = {
             "outputs of shape": [tuple(one.target.shape[1:]) for one in (first, other)],
-            "the law": [one.prediction.law.to_dict() for one in (first, other)],
+            "the law": [likelihood_of(one.prediction.law).to_dict() for one in (first, other)],
             "the unit": [one.unit or "(none)" for one in (first, other)],
         }
         for words, (expected, there) in pairs.items():

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.by_case import Stated
-from ..core.law import Bounded, Law, Normal, central_bounds
+from ..core.law import Law, central_bounds
+from ..core.laws.quantiles import Stated
 from .disk import BadFile
 
 NAME = re.compile(r"(lower|upper)_(\d+(?:\.\d+)?)(?:_(0|[1-9]\d*))?")
@@ -26,7 +26,7 @@ def with_bounds(
     bounds = None if scaled and "bounded" not in fields.get("law", "") else bounds_in(names, column)
     if bounds is None:
         return dict(fields)
-    middle = (bounds.low[0] + bounds.high[0]) / 2  # of the narrowest, where no location is stated
+    middle = (bounds.low[..., 0] + bounds.high[..., 0]) / 2  # of the narrowest, where no location is stated
     return {"location": middle, **fields, "bounds": bounds}
 
 
@@ -35,7 +35,7 @@ def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | N
 
     >>> columns = {"lower_90": np.array([1.0]), "upper_90": np.array([3.0])}
     >>> stated = bounds_in(list(columns), columns.__getitem__)
-    >>> stated.levels, stated.z(0.9)[1]
+    >>> stated.levels, stated.central(0.9)[1]
     ((0.9,), array([3.]))
     """
     ends: dict[tuple[str, float], dict[int, str]] = {}  # the column of each output, -1 for one column of all
@@ -57,12 +57,13 @@ def bounds_in(names: Sequence[str], column: Callable[[str], Host]) -> Stated | N
     if not percents:
         return None
     low, high = (
-        np.stack([_end(ends[end, percent], column) for percent in percents]) for end in ("lower", "upper")
+        np.stack([_end(ends[end, percent], column) for percent in percents], axis=-1)
+        for end in ("lower", "upper")
     )
     empty = np.isnan(low) | np.isnan(high)
     if empty.any():
         raise BadFile(
-            f"a bound is empty in row {np.nonzero(empty)[1].min() + 1}; expected numbers in every row."
+            f"a bound is empty in row {np.nonzero(empty)[0].min() + 1}; expected numbers in every row."
         )
     return Stated(tuple(percent / 100 for percent in percents), low, high)
 
@@ -89,15 +90,14 @@ def _stated_level(names: Sequence[str], column: Callable[[str], Host]) -> float:
 
 def scale_of(bounds: Stated, law: Law) -> Host:
     """The scale that the widest bounds would have under the law; a small one if they have crossed."""
-    half = (bounds.high[-1] - bounds.low[-1]) / 2
+    half = (bounds.high[..., -1] - bounds.low[..., -1]) / 2
     if not (half > 0).any():
         raise ValueError("every lower bound is above its upper one; are the two columns exchanged?")
     least = SMALLEST * float(np.median(half[half > 0]))
-    quantile = central_bounds(Normal() if isinstance(law, Bounded) else law, bounds.levels[-1])[1]
-    return np.maximum(half, least) / quantile
+    return np.maximum(half, least) / central_bounds(law, bounds.levels[-1])[1]
 
 
-def about(bounds: Stated, location: Host, scale: Host) -> Stated:
-    """Express bounds as distances from a location, in units of a scale."""
-    low, high = ((end - location) / scale for end in (bounds.low, bounds.high))
-    return Stated(bounds.levels, low, high, bounds.cases)
+def about(bounds: Stated, location: Host, scale: Host, law: Law) -> Stated:
+    """The same bounds about a location, in units of a scale, in place of a law."""
+    low, high = ((end - location[..., None]) / scale[..., None] for end in (bounds.low, bounds.high))
+    return Stated(bounds.levels, low, high, bounds.cases, law.unit, law.moment)

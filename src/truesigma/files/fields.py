@@ -10,18 +10,17 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Host, as_array, to_host
-from ..core.by_case import Stated
 from ..core.cases import Cases
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
-from ..core.law import Law, Normal, law_from_dict
-from ..core.values import Draws, Prediction
+from ..core.law import Law, Normal, law_from_dict, law_of_moment
+from ..core.laws.quantiles import Stated
+from ..core.values import Draws, Prediction, changed
 from .bounds import about, scale_of
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
@@ -34,6 +33,7 @@ MARKS = (
     "recalibration",
 )  # where predictions come from; other uses of these names are left alone
 NAMES = "output_names"  # as JSON; in tables they are in the names of the columns: `target_tip_x`
+BOUNDED = "bounded"  # the law of a file whose columns state bounds
 CONSTANTS = ("law", "unit", NAMES, *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = (
@@ -179,6 +179,8 @@ def resolve_law(stored: Any, given: Law | str | None) -> Law:
     if stored is None or str(stored) == "":
         return Normal() if asked is None else asked
     text = str(stored)
+    if BOUNDED in text:
+        return law_of_moment(json.loads(text).get("moment") if text.startswith("{") else None)
     try:
         kept = law_from_dict(json.loads(text) if text.startswith("{") else text)
     except (TypeError, json.JSONDecodeError) as problem:
@@ -198,6 +200,10 @@ def law_text(law: Law) -> str:
     >>> law_text(Normal())
     'normal'
     """
+    if isinstance(law, Stated):  # whose bounds are columns
+        usual = {"unit": 1.0, "moment": 2}
+        other = {name: getattr(law, name) for name in usual if getattr(law, name) != usual[name]}
+        return json.dumps({"name": BOUNDED, **other}) if other else BOUNDED
     described = law.to_dict()
     return law.name if set(described) == {"name"} else json.dumps(described, allow_nan=False)
 
@@ -279,7 +285,7 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
             )
     if bounds is None:
         return made[0]
-    return replace(made[0], bounds=about(bounds, made[0].location, made[0].scale))
+    return changed(made[0], law=about(bounds, made[0].location, made[0].scale, law))
 
 
 def _squared(scale: Host, mask: Any) -> Host:
@@ -307,8 +313,8 @@ def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
         total, scale = to_host(prediction.total), to_host(prediction.scale)
         exact = np.array_equal(scale * scale * prediction.law.unit, total, equal_nan=True)
         found["scale" if exact else "variance"] = scale if exact else total
-    if isinstance(prediction.bounds, Stated):
-        for level in prediction.bounds.levels:
+    if isinstance(prediction.law, Stated):
+        for level in prediction.law.levels:
             for name, end in zip(("lower", "upper"), prediction.interval(level)):
                 found[f"{name}_{100 * level:.10g}"] = to_host(end)
     if prediction.spread is not None:

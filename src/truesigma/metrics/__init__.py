@@ -16,12 +16,15 @@ if TYPE_CHECKING:  # so that a misspelt name is an error, and an editor knows th
     from . import coverage as coverage
     from . import crps as crps
     from . import ence as ence
+    from . import energy as energy
     from . import joint_coverage as joint_coverage
     from . import mae as mae
     from . import median_absolute_error as median_absolute_error
     from . import miscalibration_area as miscalibration_area
     from . import mse as mse
     from . import nll as nll
+    from . import pinball as pinball
+    from . import quantile_score as quantile_score
     from . import r2 as r2
     from . import rank_correlation as rank_correlation
     from . import rmse as rmse

@@ -14,7 +14,7 @@ UNITS = 0
 
 def terms(elements: Elements, *, level: float = 0.9) -> Array:
     low, high = elements.reach(level)
-    if elements.law.symmetric and elements.bounds is None:
+    if elements.law.symmetric and not elements.varies:
         return elements.folded <= high
     return (elements.z >= low) & (elements.z <= high)
 

@@ -17,7 +17,7 @@ PROPER = True
 
 def terms(elements: Elements, *, level: float = 0.9) -> Pairs:
     low, high = elements.finite_reach(level)
-    if elements.law.symmetric and elements.bounds is None:
+    if elements.law.symmetric and not elements.varies:
         outside = _above(elements.size, high * elements.scale)
     else:
         ends = ((-elements.residual, -low), (elements.residual, high))

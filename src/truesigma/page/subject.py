@@ -9,10 +9,11 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, to_host
-from ..core.by_case import Stated, of_each
+from ..core.by_case import of_each
 from ..core.cases import Cases
 from ..core.checks import check_level, check_weight
-from ..core.law import variance_ratio
+from ..core.law import Normal, variance_ratio
+from ..core.laws.quantiles import known_at_levels
 from ..core.values import Draws, Prediction, changed
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Choice, choose_all, each, fit_around
@@ -124,8 +125,8 @@ def make_subject(
     judged, whole = calibration, test
     wanted = choose_all(recalibrations, chosen).values()
     about_bounds = any("bounds" in plugins.said(one.module, "NEEDS") for one in wanted)
-    if isinstance(calibration.prediction.bounds, Stated) and not about_bounds:
-        judged, whole = (_with(c, changed(c.prediction, bounds=None)) for c in (calibration, test))
+    if known_at_levels(calibration.prediction.law) and not about_bounds:
+        judged, whole = (_with(c, changed(c.prediction, law=Normal())) for c in (calibration, test))
     host = on_host(whole)
     fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], judged, chosen)
     cards = {label: describe(one.fitted, judged, recipe=chosen) for label, one in fits.items()}
@@ -167,8 +168,7 @@ def on_host(cases: Cases) -> Cases:
 
 
 def _all_on_host(value: T) -> T:
-    apart = ("law", "bounds")
-    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name not in apart})
+    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name != "law"})
 
 
 def _host(values: Any) -> Any:

@@ -10,6 +10,7 @@ from ..core.cases import Cases
 from ..core.checks import number_of, per_cent
 from ..core.decompose import decompose
 from ..core.values import Draws
+from ..core.varying import Varying
 from ..evaluation.evaluate import evaluate
 from ..evaluation.text import evaluation_table, factor_text, plain_text
 from ..files.disk import write_rows, write_text
@@ -288,7 +289,7 @@ def _across(work: Work) -> str:
     made = work.card(work.test)
     lower, upper = made.interval(level)
     held = float(np.mean((lower <= work.test.target) & (work.test.target <= upper)))
-    endless = made.bounds.too_few_for(level) if made.bounds else None
+    endless = made.law.too_few_for(level) if isinstance(made.law, Varying) else None
     said = f": {endless}" if endless else "."
     return f"Those across folds ({work.chosen}), which the card makes, hold {per_cent(held)} %{said}"
 

@@ -14,12 +14,13 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.cases import Cases
 from ..core.checks import check_choice, check_enough, nothing_left
-from ..core.elements import Error, Outputs, Part, blocks, check_error, check_outputs
+from ..core.elements import Elements, Error, Outputs, Part, blocks, check_error, check_outputs
 from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
+from ..core.laws.quantiles import known_at_levels
 from ..core.recalibration import Factor, select_part
-from ..core.scores import Statistic, Sum, accumulate_each
+from ..core.scores import OfElements, Statistic, Sum, accumulate_each
 from ..core.tally import Tally
 from ..core.values import changed
 
@@ -31,6 +32,8 @@ CHI = {  # the mean of min(|z|, CLIP)^moment under the law of that moment: Norma
     + CLIP**2,
     1: 1 - math.exp(-CLIP),
 }
+SLOPES = "slopes"
+FACTORS = np.geomspace(1 / 64, 64, 4097)  # of stated quantiles
 
 
 def gather(
@@ -42,6 +45,8 @@ def gather(
             raise Refusal("robust=true looks at each error, and a tally holds sums; give the cases.")
         return _held(cases, part, outputs, error)
     chosen = select_part(cases.prediction, part)
+    if known_at_levels(chosen.law):
+        return accumulate_each(changed(cases, prediction=chosen), [(None, {SLOPES: OfElements(slopes)})])[0]
     if robust:
         made = changed(cases, prediction=chosen)
         return {"robust": Whole(_robust_factor(made, outputs, error))}
@@ -55,6 +60,42 @@ def gather(
     if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums
     return _with_clusters(sums["case"], sums["case"][:1], zip(names, clusters.T))
+
+
+def slopes(e: Elements) -> Host:
+    r"""The slope of the mean quantile score in the factor s, which rises by w |q| at s = z / q of each stated quantile.
+
+    $$\sum_{ik} w_i \rho_{p_k}(z_i - s q_{ik})$$
+
+    First the slope at 0, then how much it rises up to each of `FACTORS` and beyond.
+    """
+    probability, q = e.law.ends()  # type: ignore[attr-defined]
+    weight = (e.scale if e.weight is None else e.weight * e.scale)[..., None] * np.abs(q)
+    start = -(weight * np.where(q < 0, 1 - probability, probability)).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = np.where(q != 0, e.z[..., None] / q, np.inf)
+    start += float(weight[place <= 0].sum())
+    cells = np.searchsorted(FACTORS, place[place > 0])
+    return np.append(start, np.bincount(cells, weight[place > 0], minlength=FACTORS.size + 1))
+
+
+def quantile_factor(sums: Host) -> Factor:
+    """The factor at which that slope is 0: that of the lowest score, to a part in a thousand."""
+    rises = np.cumsum(sums[1:-1])
+    if not (sums[0] < 0 and sums[0] + rises[-1] > 0):
+        raise Undefined(
+            "no factor of stated quantiles fits these targets: nearly all are on one side of them."
+        )
+    return Factor(float(np.exp(np.interp(-sums[0], rises, np.log(FACTORS)))))
+
+
+def factor_from(sums: Mapping[str, Sum], moment: int, solver: str = "closed") -> Factor:
+    """The factor of sigma scaling, from what was gathered."""
+    if SLOPES not in sums:
+        return factor_of(*both_sums(sums), moment, solver)
+    if isinstance(sums[SLOPES], Undefined):
+        raise sums[SLOPES]
+    return quantile_factor(sums[SLOPES])
 
 
 def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
@@ -89,6 +130,8 @@ def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
     """Read the sums of cases, and of clusters where they are known, from what was gathered."""
     if not sums:  # every target is missing
         raise nothing_left()
+    if SLOPES in sums:
+        raise Undefined("stated quantiles have no sums of squares; use sigma, cqr or conformal.")
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
     columns = [column for key, column in sums.items() if key.startswith("cluster ")]

@@ -12,8 +12,8 @@ add up to $\gamma (W + w)$, W their sum and w the weight of the new case: bounds
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,12 +22,13 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.by_case import ByCase
 from ..core.cases import Cases
-from ..core.checks import check_group
+from ..core.checks import check_group, check_level
 from ..core.elements import Part
 from ..core.errors import Refusal
 from ..core.law import Empirical
 from ..core.recalibration import on_cases, on_predictions, select_part, with_law
-from ..core.values import Prediction, changed
+from ..core.values import Prediction
+from ..core.varying import Around
 from ._ranks import Of, Promise, Ranks, check_of, check_promise, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of, shift_from
 
@@ -39,16 +40,31 @@ SIDES = {"both": ("both",), "apart": ("lower", "upper"), "lower": ("lower",), "u
 Sides = Mapping[str, Ranks]  # of |z| as "both", of -z as "lower", of z as "upper"
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighted(Around):
     """The bounds of cases that weigh differently: the more unlike the calibration cases one is, the wider."""
 
+    law: Empirical
     sides: Sides
     tails: Tails
     total: float  # weight of all calibration cases
     weight: Host  # (case,)
 
-    def z(self, level: float) -> tuple[Host, Host]:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.weight.shape
+
+    def each(self, of: Callable[[Host], Host]) -> "Weighted":
+        return replace(self, weight=of(self.weight))
+
+    def at(self, outputs: slice) -> "Weighted":
+        return self  # a case's weight is that of all its outputs
+
+    def of_output(self, output: int) -> "Weighted":
+        return self
+
+    def central(self, level: float) -> tuple[Host, Host]:
+        check_level(level)
         asked = (
             ((1 + level) / 2 if self.tails == "apart" else level)
             * (self.total + self.weight)
@@ -60,19 +76,13 @@ class Weighted:
         return -low, high
 
     def too_few_for(self, level: float) -> str | None:
-        low, high = self.z(level)
+        low, high = self.central(level)
         known = [end for side, end in (("upper", low), ("lower", high)) if self.tails != side]
         far = int((~np.isfinite(known)).any(axis=0).sum())
         if not far:
             return None
         said = f"the {level:g} interval of {far} of {len(low)} cases is infinite: "
         return said + "too few calibration cases are like them."
-
-    def __getitem__(self, index: Any) -> "Weighted":
-        return Weighted(self.sides, self.tails, self.total, self.weight[index])
-
-    def of_output(self, output: int) -> "Weighted":
-        return self  # a case's weight is that of all its outputs
 
 
 @dataclass(frozen=True)
@@ -125,8 +135,7 @@ class Conformal:
         chosen = select_part(prediction, self.part)
         if self.shift is not None:
             weight = self.shift.weights(features_of(prediction))
-            bounds = Weighted(self.common, self.tails, self.total, weight)
-            return changed(with_law(chosen, self.law), bounds=bounds)
+            return with_law(chosen, Weighted(self.law, self.common, self.tails, self.total, weight))
         if self.groups is None:
             return with_law(chosen, self.law)
         if group is None:

@@ -16,12 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.by_case import Stated
 from ..core.cases import Cases
 from ..core.errors import Refusal
-from ..core.law import Bounded
+from ..core.laws.quantiles import Quantiles, Stated
 from ..core.recalibration import on_cases, on_predictions, with_law
-from ..core.values import Prediction, changed, check_prediction
+from ..core.values import Prediction, check_prediction
 from ._ranks import Promise, check_promise, observed, ranks_of
 
 TITLE = "conformalized quantiles"
@@ -61,18 +60,18 @@ class Cqr:
         scale = _scale(prediction)
         ends = []
         for level, down, up in zip(self.levels, self.lower, self.upper):
-            low, high = bounds.z(level)
+            low, high = bounds.central(level)
             ends.append((low - down / scale, high + up / scale))
-        low, high = (np.stack(end) for end in zip(*ends))
+        low, high = (np.stack(end, axis=-1) for end in zip(*ends))
         # The union with the intervals of lower levels holds no less than each does; an empty one adds nothing.
         empty = low > high
         wide = (
-            np.minimum.accumulate(np.where(empty, np.inf, low)),
-            np.maximum.accumulate(np.where(empty, -np.inf, high)),
+            np.minimum.accumulate(np.where(empty, np.inf, low), axis=-1),
+            np.maximum.accumulate(np.where(empty, -np.inf, high), axis=-1),
         )
         low, high = (np.where(empty & ~(wide[0] <= wide[1]), own, end) for own, end in zip((low, high), wide))
-        made = with_law(prediction, Bounded(prediction.law.unit, prediction.law.moment))
-        return changed(made, bounds=Stated(self.levels, low, high, self.cases))
+        law = prediction.law
+        return with_law(prediction, Stated(self.levels, low, high, self.cases, law.unit, law.moment))
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -104,11 +103,11 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
 
     Example:
         >>> y = np.array([0.0, 1.0, 2.0, 5.0])
-        >>> bounds = Stated((0.8,), [-1 + 0 * y], [1 + 0 * y])                 # of every case the same, -1 to 1
-        >>> fitted = fit(Prediction(0 * y, aleatoric=0 * y + 1, bounds=bounds), y)       # scores -1, 0, 1, 4
+        >>> quantiles = Prediction.from_quantiles({0.1: -1 + 0 * y, 0.9: 1 + 0 * y})     # of every case the same
+        >>> fitted = fit(quantiles, y)                                                  # scores -1, 0, 1, 4
         >>> fitted.upper
         (4.0,)
-        >>> fitted(Prediction([0.0], aleatoric=[1.0], bounds=bounds[:1])).interval(0.8).upper
+        >>> fitted(quantiles[:1]).interval(0.8).upper
         array([5.])
 
     Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,
@@ -126,7 +125,7 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
     for level in bounds.levels:
         low, high = (
             np.broadcast_to(end.reshape(*end.shape, *[1] * (z.ndim - end.ndim)), z.shape)
-            for end in bounds.z(level)
+            for end in bounds.central(level)
         )
         below, above = ((scale * part)[counts] for part in (low - z, z - high))
         scores = [np.maximum(below, above)] if tails == "both" else [below, above]
@@ -140,12 +139,16 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
 
 def _stated(prediction: Prediction) -> Stated:
     check_prediction(prediction)
-    if not isinstance(prediction.bounds, Stated):
+    law = prediction.law
+    if isinstance(law, Quantiles):
+        return law.stated()
+    if not isinstance(law, Stated):
         raise Refusal(
-            "these predictions have no bounds of their own; expected columns such as lower_90 and upper_90 in a table "
-            "without scale, as a model for quantiles predicts them. Of location and scale use conformal."
+            "these predictions have no bounds of their own; expected quantiles, or columns such as lower_90 and "
+            "upper_90 in a table without scale, as a model for quantiles predicts them. Of a location and a "
+            "scale use conformal."
         )
-    return prediction.bounds
+    return law
 
 
 def _scale(prediction: Prediction) -> Host:

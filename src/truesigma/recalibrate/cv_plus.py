@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.by_case import one_output
 from ..core.cases import Cases
+from ..core.checks import check_level
 from ..core.decompose import decompose
 from ..core.errors import Refusal
-from ..core.law import cases_needed
+from ..core.law import Law, cases_needed
 from ..core.recalibration import on_cases, on_predictions, restored, stored, with_law
 from ..core.values import Draws, Prediction, changed
+from ..core.varying import Around, Varying
 from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
 
 TITLE = "CV+"
@@ -30,21 +31,26 @@ NEEDS = ("folds", "draws")
 AT_A_TIME = 1 << 22  # pairs of a calibration case and a new one that are held at once
 
 
-@dataclass(frozen=True, eq=False)
-class FoldBounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldBounds(Around):
     """Bounds of new cases from the predictions of every fold's model, in units of the scale of all of them together."""
 
+    law: Law
     fitted: "CvPlus"
     location: (
-        Host  # (fold, case, output...), of each fold's model, minus that of all together, over their scale
+        Host  # (case, output..., fold), of each fold's model, minus that of all together, over their scale
     )
     scale: Host  # of each fold's model, over that of all together
+    ARRAYS = ("location", "scale")
 
-    def z(self, level: float) -> tuple[Host, Host]:
+    def flat(self) -> "FoldBounds":
+        return Varying.flat(self)
+
+    def central(self, level: float) -> tuple[Host, Host]:
+        check_level(level)
         scores, fold = np.array(self.fitted.scores), np.array(self.fitted.folds)
         weight = np.array(self.fitted.weights)
-        shape = self.location.shape[1:]
-        middle, scale = (a.reshape(len(a), -1) for a in (self.location, self.scale))
+        middle, scale = (a.reshape(-1, a.shape[-1]).T for a in (self.location, self.scale))
         ends = np.full((2, middle.shape[1]), math.inf)
         step = max(1, AT_A_TIME // scores.size)
         for start in range(0, middle.shape[1], step):
@@ -56,7 +62,7 @@ class FoldBounds:
                 place = np.take_along_axis(order, held.argmax(axis=0)[None], axis=0)
                 found = np.take_along_axis(reach, place, axis=0)[0]
                 ends[end, some] = np.where(held.any(axis=0), found, math.inf)
-        return -ends[0].reshape(shape), ends[1].reshape(shape)
+        return -ends[0].reshape(self.shape), ends[1].reshape(self.shape)
 
     def too_few_for(self, level: float) -> str | None:
         held = sum(self.fitted.weights)
@@ -64,12 +70,6 @@ class FoldBounds:
             return None
         needed = math.ceil(level / (1 - level) - 1e-9)
         return f"the {level:g} interval is infinite: {cases_needed(needed, self.fitted.cases)}."
-
-    def __getitem__(self, index: Any) -> "FoldBounds":
-        return FoldBounds(self.fitted, self.location[:, index], self.scale[:, index])
-
-    def of_output(self, output: int) -> "FoldBounds":
-        return FoldBounds(self.fitted, *(one_output(a, output) for a in (self.location, self.scale)))
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,9 @@ class CvPlus:
         made = decompose(draws)
         middle, scale = (to_host(a).astype(np.float64) for a in (made.location, made.scale))
         found = [(to_host(p.location) - middle, to_host(p.scale)) for p in parts]
-        location, spread = (np.stack([a / scale for a in column]) for column in zip(*found))
-        return changed(self(made), bounds=FoldBounds(self, location, spread))
+        location, spread = (np.stack([a / scale for a in column], axis=-1) for column in zip(*found))
+        told = self(made)
+        return changed(told, law=FoldBounds(told.law, self, location, spread))
 
     @property
     def degrees_of_freedom(self) -> int:

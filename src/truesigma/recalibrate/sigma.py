@@ -3,6 +3,8 @@ r"""Sigma scaling: one scalar for all of the uncertainty.
 $$s^2 = \frac{1}{m} \sum_i \frac{e_i}{v_i} \quad\text{(Normal)}, \qquad
   s = \frac{1}{m} \sum_i \frac{|y_i - \mu_i|}{b_i} \quad\text{(Laplace)}$$
 
+Of stated quantiles it is the one of the lowest quantile score, which stretches them about the location.
+
 Both are the maximum of the likelihood of `scale * s`: with p the law's moment, s^p is the mean of |z|^p. With `robust`
 it is the s at which the mean of min(|z / s|, 2.5)^p is that under the law.
 """
@@ -16,7 +18,7 @@ from ..core.errors import Refusal
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
 from ..core.values import Prediction
-from ._factor import Solver, both_sums, factor_of, gather
+from ._factor import Solver, factor_from, gather
 
 TITLE = "sigma scaling"
 REMEDY = True
@@ -80,7 +82,7 @@ def fit(
     if robust:
         factor = cases.sums["robust"].factor
     else:
-        factor = factor_of(*both_sums(cases.sums), cases.law.moment, solver)
+        factor = factor_from(cases.sums, cases.law.moment, solver)
     return Sigma(factor.value, factor.standard_error, part)
 
 

@@ -33,7 +33,7 @@ from ..core.recalibration import (
 from ..core.scores import Sum
 from ..core.tally import Tally
 from ..core.values import Prediction
-from ._factor import both_sums, factor_of
+from ._factor import factor_from
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by output"
@@ -122,7 +122,7 @@ def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> Sigm
     fits = []
     for output, own in cases.apart().items():
         try:
-            fits.append(factor_of(*both_sums(own.sums), own.law.moment))
+            fits.append(factor_from(own.sums, own.law.moment))
         except ValueError as problem:
             raise type(problem)(f"output {output}: {problem}") from None
     return SigmaByOutput(tuple(f.value for f in fits), tuple(f.standard_error for f in fits), part)

@@ -22,13 +22,14 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from ...core.arrays import Host
-from ...core.by_case import law_at, of_each, usual_law
+from ...core.by_case import flat_law, law_at, of_each, usual_law
 from ...core.cases import Cases
 from ...core.factors import cluster_covariance
-from ...core.law import Empirical, Law, central_bounds, has_terms
+from ...core.law import Empirical, Law, Undefined, central_bounds, has_terms
 from ...core.ranking import columns_of
 from ...core.student import Student
 from ...core.values import Prediction
+from ...core.varying import Around, Varying
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
@@ -86,15 +87,18 @@ class View:
 
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
         """Which elements are inside the central interval of a scale that is `size` times as large."""
-        low = self.of_law(lambda law: central_bounds(law, level)[0])
-        high = self.of_law(lambda law: central_bounds(law, level)[1])
+        try:
+            low = self.of_law(lambda law: central_bounds(law, level)[0])
+            high = self.of_law(lambda law: central_bounds(law, level)[1])
+        except Undefined:  # of few samples, which have a rank all the same
+            return np.asarray(np.abs(2 * self.law.cdf(self.z / size) - 1) <= level)
         return np.asarray((self.z >= low * size) & (self.z <= high * size))
 
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
-        return self._counting(
-            replace(self, **{name: getattr(self, name)[:, number : number + 1] for name in names})
-        )
+        one = slice(number, number + 1)
+        law = self.law.at(one) if isinstance(self.law, Varying) else self.law
+        return self._counting(replace(self, **{name: getattr(self, name)[:, one] for name in names}, law=law))
 
     def cases(self, some: Host) -> "View":
         names = ("target", "location", "scale", "weight", "code")
@@ -124,7 +128,7 @@ def view_of(cases: Cases, prediction: Prediction, *, grouped: bool, gone: Host |
     if grouped and cases.cluster is not None:
         code = np.unique(cases.cluster, return_inverse=True)[1]
     return View._counting(
-        View(**vars(found), code=code, law=prediction.law, unit=cases.unit, names=cases.names)
+        View(**vars(found), code=code, law=flat_law(prediction.law), unit=cases.unit, names=cases.names)
     )
 
 
@@ -367,13 +371,15 @@ def transform(z: Host, law: Law) -> Host:
 
 def law_moment(law: Law) -> float:
     """The mean of |z|^moment under the law: 1 for the laws of networks."""
-    if isinstance(law, Student) and law.degrees > 2:
+    law = law.law if isinstance(law, Around) else law
+    if isinstance(law, Varying) or (isinstance(law, Student) and law.degrees > 2):
         return law.variance
     return 1.0 if has_terms(law) else float((np.abs(_quantiles(law)) ** law.moment).mean())
 
 
 def law_mean(law: Law) -> float:
     """The mean of z under the law."""
+    law = law.law if isinstance(law, Around) else law
     return float(_quantiles(law).mean()) if isinstance(law, Empirical) else 0.0
 
 

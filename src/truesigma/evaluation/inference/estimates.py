@@ -206,8 +206,8 @@ def _promised(view: View | SummedView, size: float) -> float | None:
     if isinstance(view, SummedView):
         return None
 
-    def held(law: Law) -> float:
-        low, high = (float(law.cdf(np.array(end / size))) for end in central_bounds(law, CONTENT))
+    def held(law: Law) -> Any:
+        low, high = (law.cdf(np.asarray(end / size)) for end in central_bounds(law, CONTENT))
         return high - low
 
     return float((view.weight * view.of_law(held)).sum() / view.weight.sum())

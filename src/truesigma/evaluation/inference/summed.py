@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
+from ...core.by_case import flat_law
 from ...core.cases import Cases
 from ...core.law import Law
 from ...core.ranking import columns_of
@@ -29,7 +30,7 @@ def gather_terms(
 ) -> dict[str, Host]:
     """Sum up some cases: over all outputs, over each output if they are `apart`, and products of outputs."""
     columns = columns_of(prediction, cases.target, weight=cases.weight)
-    terms = _terms(View(**vars(columns), code=np.arange(len(cases)), law=prediction.law), constant)
+    terms = _terms(View(**vars(columns), code=np.arange(len(cases)), law=flat_law(prediction.law)), constant)
     each = terms.sum(axis=1, keepdims=True)
     if apart:
         each = np.concatenate([each, terms], axis=1)

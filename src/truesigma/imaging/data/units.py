@@ -98,7 +98,7 @@ class Units:
         """A prediction in the unit; the law, which is that of (y - location) / scale, stays."""
         parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
         made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
-        rest = {name: getattr(scaled, name) for name in ("law", "mask", "bounds")}
+        rest = {name: getattr(scaled, name) for name in ("law", "mask")}
         whole: dict[str, Any] = {**made, **rest}
         return Prediction(self.location(scaled.location), **whole)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ...core.by_case import laws_of
+from ...core.by_case import flat_law, laws_of
 from ...core.cases import Cases
 from ...core.law import Undefined
 from ...core.ranking import columns_of
@@ -93,7 +93,7 @@ def _transform(cases: Cases) -> Host:
     found = columns_of(cases.prediction, cases.target, weight=cases.weight)
     z = (found.target - found.location) / found.scale
     made = np.empty(z.shape)
-    for law, some in laws_of(cases.prediction.law, len(cases)):
+    for law, some in laws_of(flat_law(cases.prediction.law), len(cases)):
         made[some] = law.cdf(z[some])
     return np.clip(np.nan_to_num(made, nan=0.5), 0.0, 1.0)
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import hstack
 
 from ...core import plugins
-from ...core.by_case import Stated
+from ...core.by_case import known_levels
 from ...diagrams.coverage import LEVELS
 from ...evaluation.replicates import metric_rows
 from ..blocks import Section, columns, figure, how_to_read, paragraph, split
@@ -19,8 +19,7 @@ def table(subject: Subject) -> list[dict[str, Any]]:
     metric = plugins.load("metrics", "coverage")
     rows = []
     for label, cases in subject.pair.items():
-        bounds = cases.prediction.bounds
-        levels = bounds.levels if isinstance(bounds, Stated) else LEVELS
+        levels = known_levels(cases.prediction.law, LEVELS)
         each = [metric_rows(cases, metric, {"level": level}, subject.plan.code)[0] for level in levels]
         held = hstack(each, format="csr")
         whole, drawn = np.asarray(held.sum(axis=0)).ravel(), subject.plan.draw(held)

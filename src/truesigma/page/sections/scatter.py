@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.by_case import Stated, usual_law
+from ...core.by_case import ByCase, usual_law
 from ...core.law import central_bounds, variance_ratio
+from ...core.varying import Varying
 from ..blocks import Section, before_after, figure, paragraph
 from ..numbers import percent
 from ..subject import BEFORE, Subject, counted, sigma_of
@@ -33,8 +34,9 @@ def table(subject: Subject, *, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def section(subject: Subject) -> Section | None:
-    if isinstance(subject.before.prediction.bounds, Stated):
-        return None  # predicted bounds are not a funnel of sigma
+    laws = [cases.prediction.law for cases in subject.pair.values()]
+    if any(isinstance(law, Varying) and not isinstance(law, ByCase) for law in laws):
+        return None  # what differs from case to case is no funnel of sigma
     points = table(subject)
     bounds = {}
     for label, cases in subject.pair.items():
