@@ -361,3 +361,34 @@ def test_thirds_that_are_called_off_are_not_shown_as_equal(content, said):
     )
     assert off == ("off", f"errors grow with sigma unevenly: its thirds hold {said} %")
     assert fine[1].endswith(", ".join(f"{100 * share:.0f}" for share in content) + " %")
+
+
+def test_exact_copies_are_found_in_any_order_and_count_once():
+    from truesigma.evaluation.doubts import doubts
+
+    calibration, part = world(1, cases=400).cases(), world(3, cases=100).cases()
+    times = np.random.default_rng(0).permutation(np.repeat(np.arange(100), 10))
+    plain, copied = ({r["question"]: r for r in ask(calibration, c)[:5]} for c in (part, part[times]))
+    for question in ("skill", "centre", "size"):
+        for end in ("estimate", "low", "high"):
+            assert copied[question][end] == pytest.approx(plain[question][end], rel=1e-9)
+    assert any("900 of 1000 test cases are exact copies" in text for text in doubts(calibration, part[times]))
+    assert not any("copies" in text for text in doubts(calibration, part))
+
+
+def test_three_cases_are_never_fine_and_a_test_set_elsewhere_is_said():
+    rows = ask(world(1).cases(), world(3, cases=3).cases())
+    assert {row["verdict"] for row in rows} == {"unclear"}
+    calibration, test = world(1), world(3)
+    rows = ask(
+        calibration.cases(),
+        ts.Cases(ts.Prediction(test.mu + 900, aleatoric=test.sigma**2), test.y + 900, unit="mm"),
+    )
+    assert "over the test targets' own mean" in whole(rows, "none")["skill"]["words"]
+
+
+def test_thirds_that_hold_the_same_are_not_uneven():
+    parts = {"rank_correlation": 0.5, "rank_bounds": [0.4, 0.6], "constant": False, "clearest": "sigma"}
+    parts["sigma"] = {"content": [1.0, 1.0, 1.0]}
+    verdict, words = knowing(Reply(1.0, 0.5, 1.5, True, parts, "", "", "normal"))
+    assert (verdict, "uneven" in words) == ("off", False)

@@ -176,3 +176,12 @@ def test_a_card_of_more_models_than_can_be_counted_is_refused_where_it_is_used()
     damaged = load_recalibration({**cv_plus.fit(held_out, y, fold=fold).to_dict(), "models": 10**21})
     with pytest.raises(ValueError, match="folds' models"):
         damaged.of_members(members)
+
+
+@pytest.mark.parametrize(("cases", "folds"), [(100, 10), (60, 5), (40, 40)])
+def test_the_promise_is_that_of_the_theorem(cases, folds):
+    y = np.arange(float(cases)) + 1
+    fitted = cv_plus.fit(ts.Prediction(0 * y, aleatoric=0 * y + 1), y, fold=np.arange(cases) % folds)
+    alpha, size = 0.1, cases / folds
+    lost = min(2 * (1 - 1 / folds) / (size + 1), (1 - folds / cases) / (folds + 1))
+    assert fitted.promised(0.9) == pytest.approx(1 - 2 * alpha - lost)

@@ -8,6 +8,7 @@ from ..core.cases import Cases
 from ..core.law import central_bounds
 from ..core.laws.quantiles import known_at_levels
 from ..core.ranking import Columns, columns_of
+from .leaks import twins
 from .replicates import MANY
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
@@ -37,6 +38,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
     found += [text for name, (_, columns) in sets.items() for text in _heavy(name, columns)]
     found += [text for name, (cases, _) in sets.items() for text in _gross(name, cases)]
+    found += [text for name, (cases, _) in sets.items() for text in _copies(name, cases)]
     first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
     if any(not 1 / APART <= other / first <= APART for other in others):
         found.append(
@@ -105,6 +107,18 @@ def _gross(name: str, cases: Cases) -> list[str]:
     return [
         f"{count} of {len(cases)} {name} cases {'makes' if count == 1 else 'make'} {found.words}: is a target "
         f"mistyped or in another unit, or a sigma almost 0? {then}"
+    ]
+
+
+def _copies(name: str, cases: Cases) -> list[str]:
+    """Say if cases are exact copies of others, wherever they stand."""
+    code = twins(cases)
+    if code is None:
+        return []
+    again = len(cases) - len(np.unique(code))
+    counted = "" if cases.cluster is not None else ", which verdicts count once"
+    return [
+        f"{again} of {len(cases)} {name} cases are exact copies of others{counted}: is a file joined twice?"
     ]
 
 

@@ -304,6 +304,14 @@ def _keys(*parts: Any) -> Host:
     return key
 
 
+def twins(cases: Cases) -> Host | None:
+    """Number the cases so that exact copies have one number; None if there are none, or values are too few to tell."""
+    keys = _keys(*_columns(cases))
+    if len(_once(keys)) == len(keys) or not _are_many(keys, (cases,)):
+        return None
+    return np.unique(keys, return_inverse=True)[1]
+
+
 def _once(keys: Host) -> Host:
     """Keep the keys that occur once."""
     different, count = np.unique(keys, return_counts=True)

@@ -26,6 +26,7 @@ from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical
 from .inference.outliers import outliers_in
 from .inference.summed import SummedView
+from .leaks import twins
 from .recipe import Recipe
 from .replicates import By, clusters_by
 from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance, figures
@@ -83,12 +84,14 @@ def questions(
     none = recalibrated.get(NONE, next(iter(recalibrated.values())))
     left_out = [outliers_in(c, p) for c, p in zip((calibration, test), none)]
     gone = [None if one is None else one.gone for one in left_out]
+    copies = [twins(one) for one in (calibration, test)]
     found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
         if known_at_levels(tested.law) or (label != NONE and tested is none[1] and NONE in recalibrated):
             continue
         view = partial(view_of, grouped=grouped)
-        known, seen = view(calibration, fitted_on, gone=gone[0]), view(test, tested, gone=gone[1])
+        known = view(calibration, fitted_on, gone=gone[0], copies=copies[0])
+        seen = view(test, tested, gone=gone[1], copies=copies[1])
         constant = output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, log_size(view(calibration, fitted_on)))
         whole = replace(whole, spoiled=gone[0] is not None)

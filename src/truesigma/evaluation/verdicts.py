@@ -9,6 +9,9 @@ from ..core.checks import per_cent
 
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 NEAR = 0.1  # a size within 1 +- this is right
+ELSEWHERE = (
+    5.0  # times as large as about their own mean is the spread of targets about another: that is elsewhere
+)
 SMALL = 0.25  # a bias below this share of the RMSE is negligible
 EVEN = math.log(1.5)  # between the mean z^2 of thirds: up to this ratio they are alike
 CLOSE = 0.05  # a largest gap of the shape that no interval shows
@@ -48,6 +51,9 @@ def skill(reply: Reply) -> Judged:
     )
     words = f"RMSE {'is' if reply.several else amount(rmse, reply.unit) + ','} {share}"
     words += f"; skill {figures(reply.value, low, high)}"
+    own = reply.parts.get("r2")
+    if own is not None and 1 - reply.value < (1 - own) / ELSEWHERE:
+        words += f", but {figures(own)} over the test targets' own mean, far from the calibration targets': one unit?"
     if low is None or high is None:
         return "unclear", f"cannot be told from a constant; {words}"
     if high <= HARDLY:
@@ -159,6 +165,8 @@ def knowing(reply: Reply) -> Judged:
     thirds = f"{'its thirds' if key == 'sigma' else 'thirds of the prediction'} hold {held} %"
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
+    if reply.off and len(set(held.split(", "))) == 1:
+        return "off", f"errors do not grow in step with sigma, though {thirds}"
     if reply.off and bounds is not None and bounds[0] > 0:
         uneven = (
             "errors grow with sigma unevenly" if key == "sigma" else "sigma is off for some predicted values"

@@ -5,7 +5,11 @@ $$\Bigl[\,Q^-_{\gamma}\{\mu_{-k(i)}(x) - r_i\,\sigma_{-k(i)}(x)\},\; Q^+_{\gamma
 
 each calibration case i is predicted by the model of the folds without it, and each new case x by all of these models:
 every case meets its own model's prediction. Q+ is the value of rank ceil((m + 1) gamma) from below, Q- that from above;
-by patient, cases weigh 1/((G + 1) n_g). What is promised is 2 gamma - 1; usually gamma is held.
+by patient, cases weigh 1/((G + 1) n_g). With K folds of n cases, or patients, what is promised is
+
+$$2\gamma - 1 - \min\Bigl\{\frac{2 (1 - 1/K)}{n/K + 1},\ \frac{1 - K/n}{K + 1}\Bigr\};$$
+
+usually gamma is held.
 """
 
 import math
@@ -139,6 +143,17 @@ class CvPlus:
         told = self(made)
         return changed(told, law=FoldBounds(told.law, self, location, spread))
 
+    def promised(self, level: float) -> float:
+        """The share of new cases, or patients, that is promised at a level; the level itself is what usually holds.
+
+        >>> y = np.arange(100.0)
+        >>> round(fit(Prediction(0 * y, aleatoric=0 * y + 1), y, fold=np.arange(100) % 10).promised(0.9), 3)
+        0.718
+        """
+        count, folds = self.cases, self.models
+        lost = min(2 * (1 - 1 / folds) / (count / folds + 1), (1 - folds / count) / (folds + 1))
+        return max(0.0, 2 * level - 1 - lost)
+
     @property
     def degrees_of_freedom(self) -> int:
         return len(self.scores)
@@ -153,9 +168,9 @@ class CvPlus:
 def fit(cases: Cases) -> CvPlus:
     """Gather the errors of cases that were each predicted by a model which had not seen them.
 
-    No case has to be set aside: all are trained on, and all calibrate. With a level of 90 % at least 80 % of new cases
-    are promised to be held, and usually 90 % are. Weights are refused, as for `conformal`; the cases of a patient are
-    in one fold, and the promise is about a new patient.
+    No case has to be set aside: all are trained on, and all calibrate. `.promised(level)` says what share of new cases
+    is promised to be held, some 70 to 80 % at a level of 90 %; usually 90 % are. Weights are refused, as for
+    `conformal`; the cases of a patient are in one fold, and the promise is about a new patient.
 
     Args:
         cases: predicted by the model of the folds without them, with the `fold` of each: a column in the file. The

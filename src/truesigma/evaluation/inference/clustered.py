@@ -115,10 +115,17 @@ class View:
         return replace(view, **kept, code=code, law=law_at(view.law, some))
 
 
-def view_of(cases: Cases, prediction: Prediction, *, grouped: bool, gone: Host | None = None) -> View:
+def view_of(
+    cases: Cases,
+    prediction: Prediction,
+    *,
+    grouped: bool,
+    gone: Host | None = None,
+    copies: Host | None = None,
+) -> View:
     """Lay out cases for the questions; clusters are patients (without them groups), or cases.
 
-    gone: elements that do not count, (case, output).
+    gone: elements that do not count, (case, output). copies: a number for each case, alike for exact copies.
     """
     found = columns_of(prediction, cases.target, weight=cases.weight)
     if gone is not None:
@@ -127,6 +134,8 @@ def view_of(cases: Cases, prediction: Prediction, *, grouped: bool, gone: Host |
     code = np.arange(size)
     if grouped and cases.cluster is not None:
         code = np.unique(cases.cluster, return_inverse=True)[1]
+    elif copies is not None:
+        code = copies
     return View._counting(
         View(**vars(found), code=code, law=flat_law(prediction.law), unit=cases.unit, names=cases.names)
     )

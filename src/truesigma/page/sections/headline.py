@@ -13,6 +13,7 @@ from ...core.recalibration import factors_of
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_clusters
+from ...evaluation.inference.estimates import RISK
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, told
 from ..blocks import Section, paragraph, whiskers
@@ -144,7 +145,10 @@ def _about(subject: Subject) -> str:
     if plan.by != "case":
         read = ", whose cases are taken to err together" if plan.by == "group" else ""
         sizes += f" (of {number_of(plan.units, plan.by)}{read})"
-    return f"Cases: {sizes}, {len(subject.calibration):,} calibration. Brackets: {percent(CONFIDENCE)}."
+    return (
+        f"Cases: {sizes}, {len(subject.calibration):,} calibration. Brackets: {percent(CONFIDENCE)} "
+        f"each; all verdicts share a risk of {percent(RISK)}."
+    )
 
 
 def clusters_of(calibration: Cases) -> int:
