@@ -4,14 +4,13 @@ Two of them belong to the networks (dropout switched on together with batch norm
 ensembles) and are tested beside the sampling code.
 """
 
-import math
 import warnings
 
 import numpy as np
 import pytest
 from samples import Sample, draw
 
-from truesigma import Cases, Draws, Prediction, decompose, evaluate, metrics
+from truesigma import Cases, Prediction, evaluate, metrics
 from truesigma.core import plugins
 from truesigma.core.bins import assign, bin_edges
 from truesigma.recalibrate import isotonic, sigma
@@ -40,15 +39,6 @@ def test_t2_no_warning_takes_the_place_of_an_answer():
             plugins.load("recalibrate", name).fit(sample.prediction(), sample.target, group=sites, **options)
 
 
-def test_t3_disagreement_between_members_widens_the_prediction():
-    """Averaging the parameters of the members would lose the variance between them."""
-    draws = Draws([[-3.0], [3.0]], [[1.0], [1.0]])
-    p = decompose(draws)
-    assert p.variance.tolist() == [10.0]
-    expected = 0.5 * math.log(2 * math.pi * 10.0)
-    assert metrics.nll.score(p, [0.0]) == pytest.approx(expected)
-
-
 def test_t4_six_true_outputs_cover_what_they_should():
     """Not the joint density of the outputs: 50 % would read 15.8 %, 95 % would read 99.9 %."""
     rng = np.random.default_rng(1)
@@ -59,13 +49,6 @@ def test_t4_six_true_outputs_cover_what_they_should():
     assert metrics.miscalibration_area.score(p, y) < 0.01
 
 
-def test_t5_a_mask_keeps_what_it_marks_and_divides_by_what_is_kept():
-    p = Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, np.nan], mask=[True, True, False])
-    y = np.array([1.0, 3.0, np.nan])
-    assert metrics.mse.score(p, y) == 5.0
-    assert metrics.nll.score(p, y) == pytest.approx(0.5 * math.log(2 * math.pi) + 5.0 / 2)
-
-
 def test_t8_bins_of_equal_mass_and_reprs_of_many_outputs():
     sample = draw(3)
     p = sample.prediction()
@@ -73,37 +56,6 @@ def test_t8_bins_of_equal_mass_and_reprs_of_many_outputs():
     assert counts.tolist() == [12] * 10
     for value in (p, p.interval(0.9), sigma.fit(p, sample.target), Cases(p, sample.target)):
         assert len(repr(value)) < 90
-
-
-def test_t9_crps_has_the_unit_of_the_target_once():
-    sample = draw(4)
-    small = metrics.crps.score(sample.prediction(), sample.target)
-    large = sample.moved(k=10.0)
-    assert metrics.crps.score(large.prediction(), large.target) == pytest.approx(10 * small)
-    # Without doubt it is the mean absolute error.
-    sure = Prediction(sample.location, aleatoric=np.full_like(sample.location, 1e-12))
-    assert metrics.crps.score(sure, sample.target) == pytest.approx(
-        metrics.mae.score(sure, sample.target), rel=1e-5
-    )
-
-
-def test_t11_sigma_is_not_taken_for_a_log_variance():
-    """A prediction is made of variances; the likelihood of a narrow one is that of its variance."""
-    p = Prediction([0.0], aleatoric=[math.exp(-6.0)])
-    assert metrics.nll.score(p, [0.0], units="table") == pytest.approx(-6.0)
-    confused = Prediction(
-        [0.0], aleatoric=[math.exp(math.exp(-3.0))]
-    )  # sigma where the log-variance was expected
-    assert metrics.nll.score(confused, [0.0], units="table") == pytest.approx(math.exp(-3.0))
-
-
-def test_t11_every_member_counts_in_the_aleatoric_part():
-    rng = np.random.default_rng(5)
-    members = [Draws(rng.normal(size=(1, 4)), np.exp(rng.normal(size=(1, 4)))) for _ in range(5)]
-    joined = decompose(Draws.concat(members))
-    expected = np.mean([m.variance[0] for m in members], axis=0)
-    np.testing.assert_allclose(joined.aleatoric, expected)
-    assert (joined.aleatoric != members[-1].variance[0]).all()
 
 
 def test_t11_the_factor_is_fitted_on_calibration_and_scored_on_test():

@@ -132,10 +132,7 @@ CARDS = {
     "unknown": (lambda c: c.update(temperature=1), "has the unknown 'temperature'"),
     "unknown inside": (lambda c: c["recalibration"].update(bias=1), "does not fit its plug-in.*bias"),
     "another part": (lambda c: c["recalibration"].update(part=-1), "part is -1; expected"),
-    "other plug-in": (
-        lambda c: c["recalibration"].update(name="magic"),
-        "no recalib.* is called 'magic'",
-    ),
+    "other plug-in": (lambda c: c["recalibration"].update(name="magic"), "no recalib.* is called 'magic'"),
     "code": (lambda c: c["recalibration"].update(name="./evil.py"), "no recalib.* is called"),
     "law": (lambda c: c.update(law={"name": "cauchy"}), "law is 'cauchy'"),
     "choices": (lambda c: c.update(choices={}), "choices lacks decompose.aleatoric"),

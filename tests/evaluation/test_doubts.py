@@ -43,19 +43,9 @@ def test_codes_are_left_out_when_asked(tmp_path, monkeypatch, capsys):
     ts.write(test[16:], "clean.csv")
 
     def run(*words):
+        asked = ("--calibration", "cal.csv", "--recalibrate", "sigma", "--json", "out.json")
         with pytest.raises(SystemExit) as stopped:
-            main(
-                [
-                    "evaluate",
-                    "--calibration",
-                    "cal.csv",
-                    *words,
-                    "--recalibrate",
-                    "sigma",
-                    "--json",
-                    "out.json",
-                ]
-            )
+            main(["evaluate", *asked, *words])
         assert not stopped.value.code
         return json.loads((tmp_path / "out.json").read_text()), capsys.readouterr().err
 
@@ -116,20 +106,9 @@ def test_few_groups_behind_a_standard_error_are_said_on_the_terminal(tmp_path, m
     monkeypatch.chdir(tmp_path)
     for name, groups in (("two.csv", 2), ("many.csv", 30)):
         ts.write(made(0, group=[f"site{k % groups}" for k in range(300)]), name)
+        asked = f"--calibration {name} --test {name} --recalibrate none,sigma --metrics rmse"
         with pytest.raises(SystemExit):
-            main(
-                [
-                    "evaluate",
-                    "--calibration",
-                    name,
-                    "--test",
-                    name,
-                    "--recalibrate",
-                    "none,sigma",
-                    "--metrics",
-                    "rmse",
-                ]
-            )
+            main(["evaluate", *asked.split()])
         said = (
             "note: the factor's error counts the 2 groups of the calibration cases" in capsys.readouterr().err
         )

@@ -84,15 +84,8 @@ def test_from_maps_to_maps(run, tmp_path):
     assert "fitted on 3 cases" in out
     factor = json.loads((tmp_path / "card.json").read_text())["recalibration"]["factor"]
     assert factor == pytest.approx(2, rel=0.05)
-    code, out, err = run(
-        "evaluate",
-        "--calibration",
-        "cal/*.nii.gz",
-        "--test",
-        "new/*.nii.gz",
-        "--metrics",
-        "coverage:level=0.9",
-    )
+    words = "--calibration cal/*.nii.gz --test new/*.nii.gz --metrics coverage:level=0.9"
+    code, out, err = run("evaluate", *words.split())
     assert code == 0, err
     files = sorted((tmp_path / "new").glob("*.nii.gz"))
     code, out, err = run("apply", "card.json", *files, "-o", "out", "--level", "0.5,0.9", "--json", "r.json")

@@ -168,14 +168,7 @@ def test_a_case_whose_last_targets_are_missing_is_counted(tmp_path, in_pieces):
     arrays = {name: getattr(cases.prediction, name) for name in ("location", "aleatoric", "epistemic")}
     np.savez(tmp_path / "test.npz", **arrays, target=target, group=["a", "b"])
     path = str(tmp_path / "test.npz")
-    found = ts.evaluate(
-        [path],
-        [[path]],
-        recalibrations=["none"],
-        metrics=["rmse"],
-        by_group=True,
-        mask_missing=True,
-        engine="local",
-    )
+    asked = {"recalibrations": ["none"], "metrics": ["rmse"], "by_group": True, "mask_missing": True}
+    found = ts.evaluate([path], [[path]], **asked, engine="local")
     assert {name: one.cases["test"] for name, one in found.groups.items()} == {"a": 1, "b": 1}
     assert len(in_pieces) == 2 * 2 * 3

@@ -22,24 +22,12 @@ NPZ = {
     "nothing": ({}, "holds nothing; expected mean and variance"),
     "mean alone": ({"mean": [[1.0]]}, "mean is given without variance"),
     "no uncertainty": ({"location": [1.0], "target": [1.0]}, "location is given without an uncertainty"),
-    "shapes": (
-        {"location": [1.0, 2.0], "scale": [1.0, 2.0], "target": [1.0]},
-        r"target has shape \(1,\); expected",
-    ),
+    "shapes": ({"location": [1.0, 2.0], "scale": [1.0, 2.0], "target": [1.0]}, "target has shape"),
     "nothing is broadcast": ({"location": [[1.0]], "scale": [1.0], "target": [1.0]}, "nothing is broadcast"),
-    "missing": (
-        {"location": [1.0], "scale": [1.0], "target": [np.nan]},
-        "missing in 1 of 1 places.*mask_missing",
-    ),
-    "law": (
-        {"location": [1.0], "scale": [1.0], "law": ["normal", "normal"]},
-        "law has shape .2,.*expected one text",
-    ),
+    "missing": ({"location": [1.0], "scale": [1.0], "target": [np.nan]}, "1 of 1 .*mask_missing"),
+    "law": ({"location": [1.0], "scale": [1.0], "law": ["normal", "normal"]}, "law has shape"),
     "text scale": ({"location": [1.0], "scale": ["a"]}, "scale has dtype"),
-    "mask of numbers": (
-        {"location": [1.0], "scale": [1.0], "mask": [1.0], "target": [np.nan]},
-        "missing in 1 of 1",
-    ),
+    "mask of numbers": ({"location": [1.0], "scale": [1.0], "mask": [1.0], "target": [np.nan]}, "missing"),
     "mask of another shape": (
         {"location": [1.0], "scale": [1.0], "mask": [True, False], "target": [1.0]},
         "mask has shape",
@@ -47,10 +35,7 @@ NPZ = {
     "no axes": ({"location": 1.0, "scale": 1.0}, "location has shape"),
     "one id": ({"location": [1.0], "scale": [1.0], "target": [1.0], "id": "a"}, "one name for each of the 1"),
     "dtype": ({"location": ["a"], "scale": [1.0]}, "location has dtype"),
-    "group": (
-        {"location": [1.0], "scale": [1.0], "target": [1.0], "group": ["a", "b"]},
-        "one name for each of the 1",
-    ),
+    "group": ({"location": [1.0], "scale": [1.0], "target": [1.0], "group": ["a", "b"]}, "one name for each"),
 }
 
 
@@ -133,10 +118,7 @@ def test_the_limit_can_be_raised(tmp_path, monkeypatch):
         tmp_path / "a.npz", location=np.zeros(1 << 20), scale=np.ones(1 << 20), target=np.zeros(1 << 20)
     )
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.02")
-    with pytest.raises(
-        BadFile,
-        match=r"unpacks to 0.025 GB, more than .*UNPACK_LIMIT",
-    ):
+    with pytest.raises(BadFile, match=r"unpacks to 0.025 GB, more than .*UNPACK_LIMIT"):
         read_value(tmp_path / "a.npz")
     assert len(list(chunked_cases(find_sources(str(tmp_path / "a.npz"))[0])))  # a little at a time needs none
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "1")

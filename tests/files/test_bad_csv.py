@@ -10,105 +10,39 @@ from truesigma.files.disk import BadFile
 from truesigma.files.store import read_value, write
 
 CSV = {
-    "no scale": (
-        "target,location\n1,2\n",
-        "location is given without an uncertainty; expected location with scale",
-    ),
-    "names of another framework": (
-        "image,y_true,Pred,sigma\n1,2,3,4\n",
-        "location_1. Rename y_true to target, Pred to location, sigma to scale, if that is what they are.",
-    ),
-    "a patient and a group": (
-        "y,pred,sd,PatientID,site\n1,2,3,4,5\n",
-        "sd to scale, site to group, PatientID to patient, if that is what they are.",
-    ),
-    "quantiles": (
-        "target,q0.05,q50,q95,p1\n1,2,3,4,5\n",
-        "Rename quantiles such as q0.05 and p1 to lower_90 and upper_90",
-    ),
-    "an uncertainty of another name": (
-        "target,location,unc\n1,2,3\n",
-        "location is given without an uncertainty; .* Rename unc to scale, if that is what they are.",
-    ),
-    "a log-variance": (
-        "gt,location,log_var\n1,2,3\n",
-        "Rename gt to target, .*Write the exponential of log_var as variance.",
-    ),
-    "half of a split": (
-        "target,location,aleatoric\n1,2,3\n",
-        "aleatoric is given without epistemic; give both",
-    ),
+    "no scale": ("target,location\n1,2\n", "location is given without an uncertainty"),
+    "names of another framework": ("image,y_true,Pred,sigma\n1,2,3,4\n", "Rename y_true to target, Pred"),
+    "a patient and a group": ("y,pred,sd,PatientID,site\n1,2,3,4,5\n", "site to group, PatientID to"),
+    "quantiles": ("target,q0.05,q50,q95,p1\n1,2,3,4,5\n", "quantiles such as q0.05 and p1 to lower_90"),
+    "an uncertainty of another name": ("target,location,unc\n1,2,3\n", "without an uncertainty; .* unc"),
+    "a log-variance": ("gt,location,log_var\n1,2,3\n", "gt to target, .*the exponential of log_var"),
+    "half of a split": ("target,location,aleatoric\n1,2,3\n", "aleatoric is given without epistemic"),
     "doubled": ("target,location,scale,target\n1,2,3,4\n", "column 'target' appears 2 times"),
-    "plain and numbered": (
-        "target,target_0,location,scale\n1,1,2,3\n",
-        "columns 'target', 'target_0' are all there",
-    ),
-    "gap": (
-        "target_0,target_2,location_0,location_1,scale\n1,1,2,2,3\n",
-        "column 'target_1' is missing among",
-    ),
+    "plain and numbered": ("target,target_0,location,scale\n1,1,2,3\n", "'target', 'target_0' are all there"),
+    "gap": ("target_0,target_2,location_0,location_1,scale\n1,1,2,2,3\n", "'target_1' is missing"),
     "too few targets": ("target,location_0,location_1,scale\n1,2,2,3\n", "expected target_0, target_1"),
     "too many targets": ("target_0,target_1,location,scale\n1,1,2,3\n", "expected target."),
     "too many scales": ("target,location,scale_0,scale_1\n1,2,3,3\n", "expected scale."),
-    "text": (
-        "target,location,scale\n1,2,3\n4,five,6\n",
-        "row 2 below the header holds 'five' in column 'location'",
-    ),
-    "decimal comma": (
-        'target,location,scale\n"1,500",2,3\n',
-        "row 1 below the header holds '1,500' in column 'target'",
-    ),
-    "mask": (
-        "target,location,scale,mask\n1,2,3,maybe\n",
-        "holds 'maybe' in column 'mask'; expected true or false",
-    ),
-    "empty mask": (
-        "target,location,scale,mask\n1,2,3,\n",
-        "row 1 below the header holds '' in column 'mask'; expected true",
-    ),
-    "empty target": (
-        "target,location,scale\n1,2,3\n,5,6\n",
-        r"target is missing in 1 of 2 places",
-    ),
+    "text": ("target,location,scale\n1,2,3\n4,five,6\n", "row 2 .*'five' in column 'location'"),
+    "decimal comma": ('target,location,scale\n"1,500",2,3\n', "row 1 .*'1,500' in column 'target'"),
+    "mask": ("target,location,scale,mask\n1,2,3,maybe\n", "'maybe' in column 'mask'; expected true"),
+    "empty mask": ("target,location,scale,mask\n1,2,3,\n", "row 1 .*'' in column 'mask'"),
+    "empty target": ("target,location,scale\n1,2,3\n,5,6\n", "target is missing in 1 of 2"),
     "all targets empty": ("target,location,scale\n,2,3\n,5,6\n", "target is missing in 2 of 2 places"),
     "empty location": ("target,location,scale\n1,,3\n", "location is not finite in 1 place"),
     "empty scale": ("target,location,scale\n1,2,\n", r"scale is empty or not finite at index \(0,\)"),
     "empty weight": ("target,location,scale,weight\n1,2,3,\n", "weight is negative or not finite"),
-    "empty group": (
-        "target,location,scale,group\n1,2,3,a\n1,2,3,\n",
-        "'group' is empty in 1 row, the first is row 2",
-    ),
-    "negative scale": (
-        "target,location,scale\n1,2,3\n4,5,-6\n",
-        r"scale is negative at index \(1,\) .*wrong in 1 place",
-    ),
+    "empty group": ("target,location,scale,group\n1,2,3,a\n1,2,3,\n", "'group' is empty .* the first is row"),
+    "negative scale": ("target,location,scale\n1,2,3\n4,5,-6\n", r"scale is negative at index \(1,\)"),
     "negative variance": ("target,location,aleatoric,epistemic\n1,2,3,-1\n", "epistemic is negative"),
-    "disagreement": (
-        "target,location,scale,aleatoric,epistemic\n1,2,3,3,3\n",
-        "do not agree; expected scale",
-    ),
-    "short row": (
-        "target,location,scale\n1,2,3\n4,5\n",
-        "row 2 below the header has 2 cells under 3 columns; is it cut short",
-    ),
-    "long row": (
-        "target,location,scale\n1,2,3\n4,5,6,7\n",
-        "row 2 below the header has 4 cells under 3 columns",
-    ),
+    "disagreement": ("target,location,scale,aleatoric,epistemic\n1,2,3,3,3\n", "do not agree"),
+    "short row": ("target,location,scale\n1,2,3\n4,5\n", "row 2 .* 2 cells under 3 columns"),
+    "long row": ("target,location,scale\n1,2,3\n4,5,6,7\n", "row 2 .* 4 cells under 3 columns"),
     "no rows": ("target,location,scale\n", "there are columns and no rows"),
-    "decimal commas and points": (
-        "target;location;scale\n1,5;2.5;3\n",
-        "row 1 below the header holds '1,5' in column 'target'; expected a number with a decimal point",
-    ),
-    "two laws": (
-        "target,location,scale,law\n1,2,3,normal\n1,2,3,laplace\n",
-        "'law' holds laplace, normal; expected the same",
-    ),
+    "decimal commas and points": ("target;location;scale\n1,5;2.5;3\n", "'1,5' in column 'target'"),
+    "two laws": ("target,location,scale,law\n1,2,3,normal\n1,2,3,laplace\n", "'law' holds laplace, normal"),
     "unknown law": ("target,location,scale,law\n1,2,3,cauchy\n", "law is 'cauchy'; expected one of normal"),
-    "law without its table": (
-        "target,location,scale,law\n1,2,3,empirical\n",
-        "law 'empirical' .*missing.*'values'",
-    ),
+    "law without its table": ("target,location,scale,law\n1,2,3,empirical\n", "law 'empirical' .*'values'"),
 }
 
 

@@ -86,16 +86,8 @@ def test_a_folder_of_parquet_files(tmp_path, run):
     frame.to_parquet(tmp_path / "one.parquet")
     tables = []
     for name in ("cases.parquet", "one.parquet"):
-        words = (
-            "--calibration",
-            tmp_path / name,
-            "--test",
-            tmp_path / name,
-            "--metrics",
-            "rmse,nll",
-            "--by-group",
-        )
-        status, out, said = run("evaluate", *words, "--column", "group=site")
+        words = ("--calibration", tmp_path / name, "--test", tmp_path / name, "--metrics", "rmse,nll")
+        status, out, said = run("evaluate", *words, "--by-group", "--column", "group=site")
         assert status == 0, said
         tables.append(
             [line for line in out.splitlines() if line.startswith(("A ", "B ", "C ", "none", "sigma"))]

@@ -27,13 +27,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 
 from .mutations import damaged  # noqa: E402
-from .readers import READERS, Reader  # noqa: E402
+from .readers import READERS, Reader, make_data  # noqa: E402
 
 SECONDS, GIGABYTE = 10, 1 << 30
-WARM = (
-    "pyarrow.parquet", "pyarrow.csv", "nibabel", "pydicom", "PIL.Image",
-    "truesigma.imaging.prediction.runs",
-)  # fmt: skip
+WARM = ("pyarrow.parquet", "pyarrow.csv", "nibabel", "pydicom", "PIL.Image")
 PLACE = "at.txt"  # in the folder: the number of the file that is being read
 
 
@@ -94,13 +91,9 @@ def main(words: list[str]) -> int:
     for module in WARM:
         importlib.import_module(module)
     with tempfile.TemporaryDirectory() as place:
-        folders = {}
-        for make in dict.fromkeys(READERS[name].make for name in names):
-            folders[make] = Path(place, make.__name__)
-            folders[make].mkdir()
-            alone(make, folders[make])
+        folder = Path(place)
+        alone(make_data, folder)
         for name in names:
-            folder = folders[READERS[name].make]
             content = (folder / READERS[name].file).read_bytes()
             try:
                 counts = Counter(alone(outcomes, name, folder, count, seed))

@@ -67,20 +67,6 @@ def make_data(folder: Path) -> None:
     (folder / "labels.csv").write_text("image,age,patient\n" + rows)
 
 
-def make_run(folder: Path) -> None:
-    """A project that was run."""
-    from project_files import asked, call, make_images, tiny, write_table
-
-    write_table(folder / "labels.csv", make_images(folder, 32))
-    recipe = folder / "recipe.toml"
-    assert (
-        call("--quiet", "init", *asked(folder), "--set", "train.epochs=1", "--device", "cpu", "-o", recipe)
-        == 0
-    )
-    tiny(recipe)
-    assert call("--quiet", "run", recipe, "--device", "cpu", "-o", folder / "output") == 0
-
-
 def table(path: Path) -> Any:
     from truesigma.files.fields import to_fields
     from truesigma.files.store import read_value
@@ -129,46 +115,12 @@ def labels(path: Path) -> Any:
     return [rows, targets(rows, ["age"], path)]
 
 
-def progress(path: Path) -> Any:
-    from truesigma.project.ledger import read_ledger
-
-    ledger = read_ledger(path.parent)
-    return [ledger.recipe, ledger.data, ledger.done]
-
-
-def run(path: Path) -> Any:
-    import tiny_backbone
-
-    from truesigma.imaging.prediction.runs import open_runs
-
-    read = open_runs([path.parent], device="cpu", code=[tiny_backbone.__file__])[0]
-    return [
-        {name: value.numpy() for name, value in read.net.state_dict().items()},
-        read.law,
-        read.draws,
-        read.about,
-    ]
-
-
-def verified(path: Path) -> Any:
-    """An error if something in the folder does not follow."""
-    import tiny_backbone
-
-    from truesigma.project.verify import verify
-
-    for one in verify(path.parent, [tiny_backbone.__file__]):
-        if not one.holds:
-            raise ValueError(f"{path}: {one.line()}")
-    return "holds"
-
-
 class Reader(NamedTuple):
     """A file to damage, and what reads it; `inside` damages it behind a checksum.
 
     `checked`: a checksum lies over all that decides about results, so that no number may change unnoticed.
     """
 
-    make: Callable[[Path], None]
     file: str
     read: Callable[[Path], Any]
     inside: Callable[..., bytes]
@@ -176,25 +128,21 @@ class Reader(NamedTuple):
 
 
 READERS = {
-    "csv": Reader(make_data, "cases.csv", table, m.in_text, checked=False),
-    "parquet": Reader(make_data, "cases.parquet", table, m.in_parquet),
-    "parquet-streamed": Reader(make_data, "cases.parquet", pieces, m.in_parquet),
-    "npz": Reader(make_data, "cases.npz", table, m.in_zip),
-    "npz-packed": Reader(make_data, "packed.npz", pieces, m.in_zip),
-    "npy": Reader(make_data, "a_location.npy", pieces, m.numbers_changed, checked=False),
-    "nifti": Reader(make_data, "v_location.nii.gz", pieces, m.in_gzip),
-    "dicom": Reader(make_data, "a.dcm", image, m.damaged, checked=False),
-    "png": Reader(make_data, "a.png", image, m.damaged),
-    "tiff": Reader(make_data, "a.tif", image, m.damaged, checked=False),
-    "tiff-other": Reader(make_data, "b.tif", image, m.damaged, checked=False),
-    "card": Reader(make_data, "sigma.json", card, m.in_json),
-    "card-by-group": Reader(make_data, "sigma_by_group.json", card, m.in_json),
-    "card-conformal": Reader(make_data, "conformal.json", card, m.in_json),
-    "sums": Reader(make_data, "sums.npz", sums, m.in_zip),
-    "manifest": Reader(make_data, "set.csv", pieces, m.in_text, checked=False),
-    "labels": Reader(make_data, "labels.csv", labels, m.in_text, checked=False),
-    "progress": Reader(make_run, "output/progress.json", progress, m.in_json),
-    "run": Reader(make_run, "output/runs/0/recipe.json", run, m.in_json),
-    "weights": Reader(make_run, "output/runs/0/best.safetensors", run, m.damaged),
-    "verified": Reader(make_run, "output/cases.csv", verified, m.in_text, checked=False),
+    "csv": Reader("cases.csv", table, m.in_text, checked=False),
+    "parquet": Reader("cases.parquet", table, m.in_parquet),
+    "parquet-streamed": Reader("cases.parquet", pieces, m.in_parquet),
+    "npz": Reader("cases.npz", table, m.in_zip),
+    "npz-packed": Reader("packed.npz", pieces, m.in_zip),
+    "npy": Reader("a_location.npy", pieces, m.numbers_changed, checked=False),
+    "nifti": Reader("v_location.nii.gz", pieces, m.in_gzip),
+    "dicom": Reader("a.dcm", image, m.damaged, checked=False),
+    "png": Reader("a.png", image, m.damaged),
+    "tiff": Reader("a.tif", image, m.damaged, checked=False),
+    "tiff-other": Reader("b.tif", image, m.damaged, checked=False),
+    "card": Reader("sigma.json", card, m.in_json),
+    "card-by-group": Reader("sigma_by_group.json", card, m.in_json),
+    "card-conformal": Reader("conformal.json", card, m.in_json),
+    "sums": Reader("sums.npz", sums, m.in_zip),
+    "manifest": Reader("set.csv", pieces, m.in_text, checked=False),
+    "labels": Reader("labels.csv", labels, m.in_text, checked=False),
 }

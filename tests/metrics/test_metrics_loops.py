@@ -39,10 +39,7 @@ def test_nll(sample, outputs, units):
 
 
 @given(
-    samples(),
-    st.sampled_from(["separate", "mean"]),
-    st.sampled_from(["mean", "draws"]),
-    st.integers(1, 20),
+    samples(), st.sampled_from(["separate", "mean"]), st.sampled_from(["mean", "draws"]), st.integers(1, 20)
 )
 def test_uce(sample, outputs, error, bins):
     found = metrics.uce.score(

@@ -15,11 +15,7 @@ DAMAGES = [
     ("experiments.toml", lambda text: "", "lacks data_sets, networks, experiment"),
     ("experiments.toml", lambda text: text + "[[[", "experiments.toml is not a TOML file"),
     ("experiments.toml", lambda text: text.replace('title = "OCT"', ""), "oct has no title"),
-    (
-        "figures.toml",
-        lambda text: text.replace('"history"', '"histories"'),
-        "kind 'histories', which no file",
-    ),
+    ("figures.toml", lambda text: text.replace('"history"', '"histories"'), "kind 'histories', which"),
     ("figures.toml", lambda text: text.replace("says", "said", 1), "figure 1: said is not known"),
     ("claims.toml", lambda text: text.replace("too_narrow", "too_wide"), "no check 'intervals.too_wide'"),
     ("claims.toml", None, "there is no .*claims.toml"),

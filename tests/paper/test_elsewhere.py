@@ -10,11 +10,7 @@ from paper import open_paper, other_group
 from paper.other_group import BLOCK
 
 # Factors on the aleatoric and the total sd, computed by others from the published files.
-KNOWN = {
-    "resnet101": (1.1053, 0.9007),
-    "densenet201": (0.8468, 0.7358),
-    "efficientnet_b4": (3.3860, 2.1570),
-}
+KNOWN = {"resnet101": (1.1053, 0.9007), "densenet201": (0.8468, 0.7358), "efficientnet_b4": (3.3860, 2.1570)}
 
 
 @pytest.fixture(scope="module")

@@ -28,16 +28,9 @@ def test_a_run_of_the_grid_predicts(tmp_path):
     record = json.loads((tmp_path / "runs" / "one" / "recipe.json").read_text())["record"]
     assert record["dataset"] == "simulated"
     assert record["options"] == options
-    words = [
-        "predict",
-        str(tmp_path / "runs" / "one"),
-        "--plugin",
-        plugin("backbones", "small"),
-        "--split",
-        "test",
-    ]
+    words = ["predict", str(tmp_path / "runs" / "one"), "--plugin", plugin("backbones", "small")]
     with pytest.raises(SystemExit) as stopped:
-        main([*words, "-o", str(tmp_path / "test.npz")])
+        main([*words, "--split", "test", "-o", str(tmp_path / "test.npz")])
     assert not stopped.value.code
     assert ts.read(tmp_path / "test.npz").draws.mean.shape == (3, 12, 6)
 

@@ -82,12 +82,7 @@ def test_a_result_is_whole_and_holds_no_image_label_or_path(name):
         count = about["cases"][split]
         residual, log_variance = (run.arrays[f"{split}.{kind}"] for kind in ("residual", "log_variance"))
         outputs = len(about["unit"])
-        assert residual.shape == (
-            repeats if split == "test" else 1,
-            draws,
-            count,
-            outputs,
-        )
+        assert residual.shape == (repeats if split == "test" else 1, draws, count, outputs)
         assert log_variance.shape[:3] == residual.shape[:3]
         assert run.arrays[f"member.{split}.residual"].shape == (1, 1, count, outputs)
     assert all(array.dtype == np.float16 and np.isfinite(array).all() for array in run.arrays.values())

@@ -48,10 +48,7 @@ CHANGES = {
     ),
     "a score": (lambda f: _score(f), "scores.json follows from the cases"),
     "a prediction": (lambda f: _table(f), "predictions.csv follows from the card"),
-    "a history": (
-        lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"),
-        "history.csv is what was trained",
-    ),
+    "a history": (lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"), "history.csv is what"),
     "the weights": (lambda f: _flip(f / "runs" / "0" / "best.safetensors"), "best.safetensors is whole"),
     "the draws": (lambda f: _draws(f), "card.json follows from its cases"),
     "the page": (lambda f: change(f / "report.html", "SHA-256 ", "SHA-256 0", 9), ""),
@@ -189,12 +186,12 @@ def test_a_model_whose_networks_cannot_be_read(tmp_path, network):
         verify(path)
 
 
-OPTIONS = [
+OPTIONS = (
     "conformal:by=group",
     "conformal:tails=apart",
     "region:shape=box,level=0.8",
     "sigma:part=aleatoric",
-]
+)
 
 
 def grouped(folder):
@@ -239,11 +236,8 @@ def test_a_run_of_folds_follows(tmp_path, monkeypatch, run):
 
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "labels.csv", make_images(tmp_path, 24))
-    words = (
-        "--images", "scans", "--table", "labels.csv", "--target", "age", "--set", "train.folds=2", "--set",
-        "train.epochs=1",
-    )  # fmt: skip
-    assert run("init", *words, "--device", "cpu")[0] == 0
+    words = "--images scans --table labels.csv --target age --set train.folds=2 --set train.epochs=1"
+    assert run("init", *words.split(), "--device", "cpu")[0] == 0
     tiny(tmp_path / "recipe.toml")
     changed(tmp_path / "recipe.toml", {'compare = ["none", "aux"]': 'compare = ["none"]'})
     assert run("run", "recipe.toml", "--device", "cpu")[0] == 0
@@ -272,15 +266,8 @@ def sites(folder):
             truth = at + sd * z if gone is None else gone
             rows.append(f"{name}{k},{truth},{at},{sd},{60 + k % 40},p{k // 2},{'ab'[k % 2]}")
         (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
-    roles = {
-        "target": "truth",
-        "scale": "sd",
-        "patient": "pid",
-        "group": "site",
-        "id": "case",
-        "weight": "none",
-    }
-    return [word for role, column in roles.items() for word in ("--column", f"{role}={column}")]
+    roles = ("target=truth", "scale=sd", "patient=pid", "group=site", "id=case", "weight=none")
+    return [word for role in roles for word in ("--column", role)]
 
 
 READ = {

@@ -11,16 +11,8 @@ def test_published_weights_on_this_machine_are_used(place, run, monkeypatch, tmp
     constants = pytest.importorskip("huggingface_hub.constants")
     hub = tmp_path_factory.mktemp("hub")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
-    words = [
-        *asked(),
-        "--set",
-        "network.backbone=timm:resnet10t",
-        "--device",
-        "cpu",
-        "--set",
-        "train.epochs=1",
-        "--force",
-    ]
+    more = "--set network.backbone=timm:resnet10t --set train.epochs=1 --device cpu --force"
+    words = [*asked(), *more.split()]
     code, out, _ = run("init", *words)
     assert code == 0
     assert "from random weights (pretrained: they are not on this machine; true fetches them)" in out

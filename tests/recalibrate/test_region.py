@@ -6,16 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from truesigma import (
-    Cases,
-    Laplace,
-    Prediction,
-    Undefined,
-    evaluate,
-    load_recalibration,
-    metrics,
-    write,
-)
+from truesigma import Cases, Laplace, Prediction, Undefined, evaluate, load_recalibration, metrics, write
 from truesigma.recalibrate import region
 
 MIX = np.array([[1.0, 0.8, 0.3], [0.0, 0.6, 0.2], [0.0, 0.0, 2.0]])

@@ -44,49 +44,18 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
     one, two = (read_state(tmp_path / name / "last.safetensors")[0] for name in ("killed", "whole"))
     assert all(torch.equal(one[name], two[name]) for name in two)
 
-    folder = tmp_path / "killed"
+    folder, plugin = tmp_path / "killed", ("--plugin", OCT)
+    draws = (*plugin, "--draws", "5")
     for split in ("valid", "test"):
-        done(
-            "predict",
-            folder,
-            "--plugin",
-            OCT,
-            "--split",
-            split,
-            "--draws",
-            "5",
-            "-o",
-            tmp_path / f"{split}.npz",
-        )
+        done("predict", folder, *draws, "--split", split, "-o", tmp_path / f"{split}.npz")
     sets = ["--calibration", tmp_path / "valid.npz", "--test", tmp_path / "test.npz"]
-    done(
-        "evaluate",
-        *sets,
-        "--recalibrate",
-        "sigma",
-        "--metrics",
-        "coverage:level=0.9",
-        "--json",
-        tmp_path / "e.json",
-    )
+    asked = ("--recalibrate", "sigma", "--metrics", "coverage:level=0.9")
+    done("evaluate", *sets, *asked, "--json", tmp_path / "e.json")
     (row,) = json.loads((tmp_path / "e.json").read_text())["rows"]
     assert abs(row["value"] - 0.9) < 0.05
     card, raw = tmp_path / "card.json", tmp_path / "raw.csv"
     done("calibrate", *sets[:2], "-o", card)
-    done(
-        "predict",
-        folder,
-        "--plugin",
-        OCT,
-        "--images",
-        root / "raw",
-        "--card",
-        card,
-        "--draws",
-        "5",
-        "-o",
-        raw,
-    )
+    done("predict", folder, *draws, "--images", root / "raw", "--card", card, "-o", raw)
     frame = pd.read_csv(raw)
     assert len(frame) == 50
     assert list(frame["unit"].unique()) == ["mm, mm, mm, deg, deg, deg"]
@@ -98,28 +67,8 @@ def test_real_oct_from_projections_to_intervals_of_raw_volumes(real_data, done, 
     assert 0.75 < np.mean(inside) <= 1.0
 
     # without dropout a raw volume of the test split is predicted as its projection is
-    done(
-        "predict",
-        folder,
-        "--plugin",
-        OCT,
-        "--deterministic",
-        "--split",
-        "test",
-        "-o",
-        tmp_path / "member.npz",
-    )
-    done(
-        "predict",
-        folder,
-        "--plugin",
-        OCT,
-        "--deterministic",
-        "--images",
-        root / "raw",
-        "-o",
-        tmp_path / "member.csv",
-    )
+    for given, name in ((("--split", "test"), "npz"), (("--images", root / "raw"), "csv")):
+        done("predict", folder, *plugin, "--deterministic", *given, "-o", tmp_path / f"member.{name}")
     member, single = ts.read(tmp_path / "member.npz"), pd.read_csv(tmp_path / "member.csv").set_index("id")
     row = {name: k for k, name in enumerate(member.id)}
     shared = [name for name in single.index if name in row]

@@ -83,17 +83,8 @@ def test_the_file_gives_for_pixels_what_predict_gives_for_files(tmp_path, kind):
         assert "prediction of tip_x, tip_y, in px" in made.metadata["outputs"]
     images = sorted(tmp_path.glob("*.png"))
     beside = ["--table", table] if kind == "to one scale" else []
-    words = [
-        "predict",
-        tmp_path / "run",
-        "--images",
-        *images,
-        *beside,
-        "--plugin",
-        TINY,
-        "-o",
-        tmp_path / "p.csv",
-    ]
+    words = ["predict", tmp_path / "run", "--images", *images, *beside, "--plugin", TINY]
+    words += ["-o", tmp_path / "p.csv"]
     assert call("--quiet", *words, "--device", "cpu") == 0
     said = {row["id"]: row for row in csv.DictReader((tmp_path / "p.csv").open())}
     known = {row["image"]: row for row in csv.DictReader(table.open())}

@@ -76,10 +76,7 @@ BAD = {
     "no cases": (dict(example=torch.zeros(0, 1, 4, 4)), r"example is \(0, 1, 4, 4\)"),
     "path of a card": (dict(card="card.json"), r"card is a str; expected a Card: read_card\(path\)"),
     "law": (dict(law=ts.Empirical([1.0])), r"expected Normal\(\) or Laplace\(\)"),
-    "noise": (
-        dict(nets=[nn.Sequential(nn.Flatten(), nn.Dropout(0.5))]),
-        "expected two tensors",
-    ),
+    "noise": (dict(nets=[nn.Sequential(nn.Flatten(), nn.Dropout(0.5))]), "expected two tensors"),
 }
 
 

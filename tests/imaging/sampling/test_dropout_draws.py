@@ -7,11 +7,7 @@ import torch.nn.functional as F
 from dropout_networks import plain_loop
 from torch import nn
 
-from truesigma.imaging.sampling.draws import (
-    dropout_draws,
-    dropout_moments,
-    ensemble_draws,
-)
+from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments, ensemble_draws
 
 
 @pytest.mark.parametrize("chunk", [None, 1, 2, 3, 100])
