@@ -128,8 +128,9 @@ def calibrate(
         opened = open_sets([one_set(calibration)], how, outputs=[json, out], recipe=recipe, report=report)
         if opened[0].whole is not None:
             warn_doubts(opened[0].whole)
+        data = opened[0].described()  # of the files; weights of --like are none of their columns
         (cases,), about = weigh_sets(like, opened, how, recipe)
-        card = fit(cases, choices[0], recipe=recipe, data=about, refer=asked)
+        card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)
     write(card, out)
     described = card.to_dict()
     if doubt := factor_doubt(card.recalibration, card.data.get("checkpoint", "")):
