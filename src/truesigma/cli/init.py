@@ -139,13 +139,16 @@ def _words(proposal: "Proposal", out: Path) -> str:
     sizes = ", ".join(f"{count} {name}" for name, count in cases.items())
     side = str(project.options["size"] or "as they are").replace(",", " x ")
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
+    unit = (
+        "mm" if project.options["unit"].split(",")[0] not in ("px", "pixel", "pixels") else "px of the file"
+    )
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     whose = project.options.get("patient", project.options["group"])
     patterned = {"(", "{"} & {*whose} and whose != project.options["image"]
     found = f", which finds {proposal.patients} patients" if patterned else ""
     lines = [
         f"splits: {sizes}" + (f", by {whose}{found}" if whose else ""),
-        f"scale: {mm} mm per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
+        f"scale: {mm} {unit} per pixel, padded or cropped to {side} pixels{why['mm_per_pixel']}"
         if mm
         else f"size: {side}{why['size']}",
         *_training(proposal, why),
