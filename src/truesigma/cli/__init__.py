@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..files.disk import UNPACK_LIMIT
 from ._options import join_files
 from ._output import QUIET, printable
 from .apply import apply
@@ -138,6 +137,8 @@ def _program(
     """Recalibrate and measure the predictive uncertainty of regression."""
     QUIET.set(quiet)
     if unpack_limit is not None:
+        from ..files.disk import UNPACK_LIMIT
+
         os.environ[UNPACK_LIMIT] = str(unpack_limit)  # for the processes that it starts, too
 
 
