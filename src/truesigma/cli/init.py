@@ -139,9 +139,8 @@ def _words(proposal: "Proposal", out: Path) -> str:
     sizes = ", ".join(f"{count} {name}" for name, count in cases.items())
     side = str(project.options["size"] or "as they are").replace(",", " x ")
     mm = str(project.options.get("mm_per_pixel", "")).replace(",", " x ")
-    unit = (
-        "mm" if project.options["unit"].split(",")[0] not in ("px", "pixel", "pixels") else "px of the file"
-    )
+    in_px = "coordinates" in project.options and str(project.options.get("spacing")) == "1"
+    unit = "px of the file" if in_px else "mm"
     why = {name: f" ({reason})" if reason else "" for name, reason in proposal.reasons.items()}
     whose = project.options.get("patient", project.options["group"])
     patterned = {"(", "{"} & {*whose} and whose != project.options["image"]
