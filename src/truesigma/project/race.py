@@ -128,6 +128,16 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     return chosen
 
 
+def described(project: Project, folder: Path) -> str:
+    """Describe in Markdown how this project was planned in a folder; "" if it was not."""
+    stored = read_json(folder / FILE) if (folder / FILE).is_file() else {}
+    if stored.get("recipe", {}).get("train") != _moved(project, folder)["train"]:
+        return ""
+    rows = [f"- round {row['rung']}: {Tried(**row).words()}" for row in stored["tried"]]
+    head = f"Plan `{stored['plan']}`, by `{FILE}`, from which `truesigma run` gives the same again."
+    return "\n".join([head, *(["On the validation cases:", "", *rows] if rows else []), ""])
+
+
 def _moved(project: Project, folder: Path) -> dict[str, Any]:
     """The project as a recipe that lies in this folder, for `truesigma run` of it elsewhere to give the same bits."""
     tables = {

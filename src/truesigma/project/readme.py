@@ -7,6 +7,7 @@ import numpy as np
 from ..files.disk import write_rows
 from .ledger import RUNS
 from .project import FOLDS
+from .race import described
 from .work import Work
 
 
@@ -69,6 +70,7 @@ def readme(work: Work, headline: str) -> str:
 | `figures/` | the figures, as PDF and PNG |
 | `recipe.toml`, `progress.json` | what was asked for, and what is done |
 
+{described(work.project, work.folder)}
 New images, with recalibrated intervals:
 
 ```sh
