@@ -20,7 +20,16 @@ RUN = [
     ROOT / "README.md",
     *(
         DOCS / f"{name}.md"
-        for name in ("index", "gallery", "reading", "choosing", "cases", "limits", "guarantees")
+        for name in (
+            "index",
+            "gallery",
+            "reading",
+            "choosing",
+            "cases",
+            "limits",
+            "guarantees",
+            "from-your-model",
+        )
     ),
 ]
 

@@ -161,7 +161,8 @@ def _last(name: str, given: Any, axis: int, axes: str) -> tuple[Host, Any]:
     """The array on the host with that axis last, and the array as it was given."""
     array = as_array(name, given)
     check_axes(name, array, axes, 2)
-    return np.moveaxis(to_host(array).astype(np.float64), axis, -1), array
+    # Contiguous along what is sorted and summed for each case.
+    return np.ascontiguousarray(np.moveaxis(to_host(array), axis, -1), dtype=np.float64), array
 
 
 def _beside(name: str, given: Any, example: Host) -> Host:
