@@ -14,6 +14,7 @@ from ..core.checks import check_weight
 from ..core.law import Law
 from ..core.pool import pool
 from ..core.values import Prediction, take
+from ..core.varying import Varying
 from .chunks import chunked_cases, open_source
 from .chunks.reader import Fields, Opened
 from .disk import BadFile
@@ -80,6 +81,11 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
     for source, reader in zip(sources, readers):
         try:
             laws.append(reader.law(law))
+            if isinstance(laws[-1], Varying):
+                raise BadFile(
+                    f"it holds a law of its own for each case ({laws[-1].name}), and cannot be read in pieces or "
+                    "beside other files; give the cases: Cases.concat(read(one), read(other))."
+                )
         except ValueError as problem:
             raise BadFile(f"{source.name}: {problem}") from problem
         if not reader.cases * math.prod(reader.outputs):
