@@ -6,6 +6,7 @@ ones (`target_0`, `target_1`, ...); all are read as numbered ones. In a .csv fil
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,12 @@ ORDER = (*LABELS, *NUMBERS, "mask", *CONSTANTS)
 
 
 def columns_of(stem: str, names: Sequence[str]) -> list[str]:
-    """List the columns of a field, its own or numbered ones in order; an error if one is duplicate or missing.
+    """List the columns of a field, its own or numbered ones in order; an error if one is missing.
 
     >>> columns_of("target", ["target_1", "id", "target_0"])
     ['target_0', 'target_1']
     """
     own = [name for name in names if stem_of(name) == stem]
-    for name in own:
-        _check_once(name, names)
     if stem not in own:
         expected = [f"{stem}_{k}" for k in range(len(own))]
         if missing := [name for name in expected if name not in own]:
@@ -65,11 +64,13 @@ def columns_of(stem: str, names: Sequence[str]) -> list[str]:
     return own
 
 
-def _check_once(name: str, names: Sequence[str]) -> None:
-    if (count := names.count(name)) > 1:
-        raise BadFile(
-            f"column {name!r} appears {count} times; expected it once. Rename or remove the others."
-        )
+def _check_once(names: Sequence[str]) -> None:
+    """Refuse two columns of one name that are read."""
+    for name, count in Counter(names).items():
+        if count > 1 and is_field(stem_of(name)):
+            raise BadFile(
+                f"column {name!r} appears {count} times; expected it once. Rename or remove the others."
+            )
 
 
 def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
@@ -156,8 +157,7 @@ def frame_table(frame: Any) -> "pa.Table":
     import pyarrow as pa
 
     names = [str(name) for name in getattr(frame, "columns", ())]
-    for name in names:
-        columns_of(stem_of(name), names)  # before Arrow's own error, which names no remedy
+    _check_once(names)  # before Arrow's own error, which names no remedy
     try:
         if type(frame).__module__.split(".")[0] != "pandas":
             return pa.table(frame)
@@ -180,6 +180,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     names = list(table.column_names)
     if table.num_rows == 0:
         raise BadFile("there are columns and no rows; expected at least one case.")
+    _check_once(names)
 
     def numbers(name: str) -> Host:
         return _numbers(name, table.column(name))
@@ -192,7 +193,6 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
     texts = texts_in(table)
     for name in names:
         if name in LABELS or is_group(name):
-            _check_once(name, names)
             fields[name] = _labels(name, table.column(name))
         elif name in CONSTANTS and not texts.get(name):
             texts[name] = _constant(name, table.column(name))
