@@ -79,10 +79,7 @@ def test_draws_inside_and_the_card_with_them(place, run, tmp_path):
     del card["content_sha256"]  # of the file, not of the card
     assert json.loads(found["card"]) == card
     assert (card["data"]["draws"], card["data"]["seed"], card["data"]["masks"]) == (25, 0, "common")
-    assert json.loads(found["preprocessing"])["stored as"] == {
-        "shape": [1, 24, 24],
-        "dtype": "uint8",
-    }
+    assert json.loads(found["preprocessing"])["stored as"] == {"shape": [1, 24, 24], "dtype": "uint8"}
     network = json.loads(found["network"])[0]
     assert network["backbone"] == "tiny_backbone.py"
     assert network["weights"] == fingerprint(place / "run0" / "best.safetensors")

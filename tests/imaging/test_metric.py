@@ -13,7 +13,6 @@ import pytest
 import torch
 from samples import draw
 
-import truesigma as ts
 from truesigma import Empirical, Prediction, Tally
 from truesigma.recalibrate import sigma
 
@@ -226,21 +225,3 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch):
         elif kind == "text":
             assert printed == block
     assert ran == 3
-
-
-def test_patients_are_those_of_a_tally():
-    rng = np.random.default_rng(0)
-    y, names = rng.normal(size=60), [f"p{k // 4}" for k in range(60)]
-    metric, tally = TallyMetric(), ts.Tally.empty()
-    for some in (slice(0, 30), slice(30, 60)):  # the eighth patient is in both
-        p = ts.Prediction(0 * y[some], aleatoric=0 * y[some] + 0.5)
-        metric.update(p, y[some], patient=names[some])
-        tally = tally.add(p, y[some], patient=names[some])
-    found, expected = (ts.calibrate(one).recalibration for one in (metric.tally, tally))
-    assert found.factor == pytest.approx(expected.factor)
-    assert found.standard_error == pytest.approx(expected.standard_error)
-    assert found.standard_error != pytest.approx(
-        ts.calibrate(ts.Cases(ts.Prediction(0 * y, aleatoric=0 * y + 0.5), y)).recalibration.standard_error
-    )
-    with pytest.raises(ValueError, match="expected a patient in every add"):
-        metric.update(p, y[some])

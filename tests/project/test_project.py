@@ -6,8 +6,6 @@ import pytest
 from PIL import Image
 from project_files import change
 
-from truesigma.project.project import read_project
-
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
@@ -77,31 +75,6 @@ def test_a_folder_of_something_else_is_left_alone(begun, run):
     (begun / "output").write_text("a file")
     code, _, err = run("run", "recipe.toml", "--device", "cpu")
     assert (code, "expected a folder to write to" in err) == (2, True)
-
-
-def test_any_data_set_can_be_run(tmp_path, run):
-    """[data] takes the options of the data set that it names."""
-    (tmp_path / "recipe.toml").write_text(
-        """
-        [data]
-        dataset = "simulated"
-        root = "data"
-        cases = 60
-        train = 20
-        valid = 20
-        [train]
-        epochs = 1
-        [sample]
-        draws = 2
-        [report]
-        compare = []
-        figures = false
-        """
-    )
-    assert read_project(tmp_path / "recipe.toml").options == {"cases": 60, "train": 20, "valid": 20}
-    code, _, err = run("run", tmp_path / "recipe.toml", "--device", "cpu")
-    assert code == 0, err
-    assert (tmp_path / "output" / "report.html").is_file()
 
 
 def test_one_case_is_too_few_to_recalibrate_on(begun, run):

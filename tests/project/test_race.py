@@ -105,11 +105,7 @@ def test_one_plan_can_be_named(folder: Path) -> None:
     chosen = race.planned(
         read_project(folder / "recipe.toml"), folder / "named", "cpu", say=lambda text: None
     )
-    assert (chosen.options["size"], chosen.options["shift"], chosen.network.backbone) == (
-        112,
-        2,
-        "pooled",
-    )
+    assert (chosen.options["size"], chosen.options["shift"], chosen.network.backbone) == (112, 2, "pooled")
     assert chosen.train.plan == ""
     assert project.train.plan == race.RACE
     (folder / "recipe.toml").write_text(RECIPE.format(plan="huge", minutes=0.1))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import draw
 
-from truesigma import Cases, Laplace, Prediction, Student, evaluate, load_recalibration, write
+from truesigma import Laplace, Prediction, Student, load_recalibration
 from truesigma.recalibrate import sigma, sigma_by_group
 
 
@@ -124,32 +124,6 @@ def test_other_laws_stay():
     prediction, group = sample.prediction(), np.arange(60) % 2
     new = sigma_by_group.fit(prediction, sample.target, group=group)(prediction, group=group)
     assert new.law == Laplace()
-
-
-def test_it_is_stored_and_read_and_scored_by_group(tmp_path, capsys):
-    from truesigma.cli import main
-
-    prediction, y, group = made(6, (80, 20), (1.0, 2.0))
-    cases = Cases(prediction, y, group=group)
-    found = evaluate(cases, cases, recalibrations=["sigma", "sigma_by_group"], metrics=["nll", "crps", "uce"])
-    assert found.value("sigma_by_group", "nll") < found.value("sigma", "nll")
-    assert found.value("sigma_by_group", "uce") is not None
-    fitted = found.recalibrations["sigma_by_group"]
-    assert load_recalibration(fitted.to_dict()) == fitted
-    write(cases, tmp_path / "cases.csv")
-    given = ["--calibration", str(tmp_path / "cases.csv"), "--recalibrate", "sigma_by_group"]
-    for command in (
-        ["calibrate", *given, "-o", str(tmp_path / "card.json")],
-        ["apply", str(tmp_path / "card.json"), str(tmp_path / "cases.csv"), "-o", str(tmp_path / "new.csv")],
-    ):
-        with pytest.raises(SystemExit) as left:
-            main(command)
-        assert not left.value.code
-    assert f"{fitted.groups['site 1'].factor:.4g} (site 1)" in capsys.readouterr().out
-    import pandas as pd
-
-    upper = pd.read_csv(tmp_path / "new.csv")["upper_90"]
-    np.testing.assert_allclose(upper, fitted(prediction, group=group).interval(0.9).upper, rtol=1e-6)
 
 
 def test_refusals():

@@ -2,33 +2,16 @@
 
 import numpy as np
 import pytest
-from hand_images import MONTHS, POSE, hands, network
+from hand_images import POSE, hands, network
 
 import truesigma as ts
 from truesigma.imaging import Units
 from truesigma.imaging.datasets import table
 from truesigma.imaging.prediction.predict import predict_split
-from truesigma.metrics import rmse, uce
 from truesigma.recalibrate import sigma
 
 
 class TestUnits:
-    def test_months_are_227_times_the_scaled_numbers_and_the_factor_is_the_same(self):
-        net, data = network(), hands(MONTHS)
-        scaled = predict_split(net, data, draws=6, scaled=True)
-        months = predict_split(net, data, draws=6)
-        assert (scaled.unit, months.unit) == ("scaled", "months")
-        np.testing.assert_allclose(months.target, 1 + 227 * scaled.target, rtol=1e-6)
-        np.testing.assert_allclose(months.draws.mean, 1 + 227 * scaled.draws.mean, rtol=1e-6)
-        one, two = (sigma.fit(c.prediction, c.target).factor for c in (scaled, months))
-        assert two == pytest.approx(one, rel=1e-5)
-        error = [rmse.score(c.prediction, c.target) for c in (scaled, months)]
-        assert error[1] == pytest.approx(227 * error[0], rel=1e-5)
-        score = [uce.score(c.prediction, c.target) for c in (scaled, months)]
-        assert score[1] == pytest.approx(227**2 * score[0], rel=1e-4)
-        covered = [ts.metrics.coverage.score(c.prediction, c.target) for c in (scaled, months)]
-        assert covered[0] == covered[1]
-
     @pytest.mark.parametrize("variances", ["one", "each"])
     def test_each_output_has_its_own_unit(self, variances):
         net, data = network(3, variances), hands(POSE)

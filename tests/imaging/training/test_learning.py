@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 from blob_images import QUICK, SIDE, Halves, blobs, dataset, equal, fit, same, weights
-from torch import Tensor, nn
+from torch import nn
 
-from truesigma.imaging.data.dataset import DataSet, Split
+from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.network.two_head import build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.folder import load_run
@@ -93,21 +93,6 @@ def test_torchs_generator_is_left_alone_and_the_seed_decides(data: DataSet) -> N
     assert equal(weights(fit(data)), weights(a))
     other = train(build("small", 1, 2, QUICK, seed=5), data, QUICK, seed=2, device="cpu", quiet=True)
     assert not equal(weights(other), weights(a))
-
-
-def test_streamed_images_train_like_those_in_memory(data: DataSet) -> None:
-    class Images:
-        def __init__(self, images: Tensor) -> None:
-            self.images = images
-
-        def __len__(self) -> int:
-            return len(self.images)
-
-        def __getitem__(self, index: int) -> Tensor:
-            return self.images[index]
-
-    streamed = dataset(*(Split(Images(s.images), s.target, s.name) for s in data.splits.values()))
-    assert equal(weights(fit(streamed, workers=2)), weights(fit(data)))
 
 
 def test_bf16_learns_about_the_same(data: DataSet) -> None:

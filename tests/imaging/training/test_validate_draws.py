@@ -11,7 +11,6 @@ from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.network.losses import LIKELIHOODS
 from truesigma.imaging.network.two_head import TwoHead, build
 from truesigma.imaging.recipe import TrainingRecipe
-from truesigma.imaging.sampling.draws import dropout_moments
 from truesigma.imaging.training.job import Job, seed_of
 from truesigma.imaging.training.loop import NonFinite, train
 from truesigma.imaging.training.validate import random_parts, validate
@@ -64,26 +63,6 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
             of_two += ((r + q) / 2) ** 2 / 2
             term += (r * q / v if likelihood == "gaussian" else abs((r + q) / 2) / (v / 2) ** 0.5) / 2
     assert found.tolist() == pytest.approx([len(split), loss, error, variance, term, of_two], rel=1e-4)
-
-
-def test_the_mean_over_seeds_is_the_error_of_the_mean_of_many_draws(data: DataSet) -> None:
-    torch.manual_seed(0)
-    net, split = TwoHead(nn.Flatten(), SIDE * SIDE, 2, dropout=0.5).eval(), data.splits["valid"]
-    job = Job(net, data, PAIRS)
-    on = random_parts(job)
-    found = torch.stack([validate(replace(job, seed=k), "valid", on=on) for k in range(200)])
-    means = found[:, 2] / found[:, 0]
-    many = dropout_moments(net, [data.prepare(split.images)], draws=8000, seed=1)
-    error = float((torch.as_tensor(many.location) - split.target).square().mean())
-    spread, doubt = float(torch.as_tensor(many.epistemic).mean()), float(means.std()) / 200**0.5
-    # Nor are the many draws without an error, which all cases share as they share the masks.
-    doubt = (doubt**2 + 4 * error * spread / 8000) ** 0.5
-    assert spread > 8 * doubt  # so that the squared error of single draws would be told apart
-    assert float(means.mean()) == pytest.approx(error, abs=4 * doubt)
-    # that of the mean of two has half the spread on top
-    of_two = found[:, 5] / found[:, 0]
-    doubt = float(of_two.std()) / 200**0.5
-    assert float(of_two.mean()) == pytest.approx(error + spread / 2, abs=4 * doubt + spread / 2000)
 
 
 @pytest.mark.parametrize("drawn", [True, False])
