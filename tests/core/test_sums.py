@@ -176,7 +176,7 @@ def test_folded_elements_score_as_they_are(law):
 class Own:
     """A law as a user writes it: what the protocol asks for, and no more."""
 
-    name, unit, moment, symmetric, variance = "own", 1.0, 2, True, 1.0
+    name, unit, moment, symmetric, mean, variance = "own", 1.0, 2, True, 0.0, 1.0
 
     def quantile(self, probability):
         return float(scipy.stats.norm.ppf(probability))
@@ -189,6 +189,9 @@ class Own:
 
     def crps(self, z, cdf):
         return z * (2 * cdf - 1) + 2 * scipy.stats.norm.pdf(z) - 1 / math.sqrt(math.pi)
+
+    def draw(self, rng, size):
+        return rng.normal(size=size)
 
     def to_dict(self):
         return {"name": self.name}

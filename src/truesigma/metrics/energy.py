@@ -33,8 +33,8 @@ def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = N
         The mean over the cases of which no output is hidden by a mask.
 
     Example:
-        >>> score(Prediction.from_samples([[[0.0, 3.0]], [[0.0, -3.0]]]), [[4.0, 0.0]])
-        3.5
+        >>> score(Prediction.from_samples([[[0.0, 0.0]], [[3.0, 4.0]]]), [[0.0, 0.0]])   # (0 + 5) / 2 - 5 / 4
+        1.25
 
     Reference: Gneiting and Raftery, JASA 2007, Eq. 22.
     """

@@ -51,7 +51,7 @@ def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = N
 
     Example:
         >>> round(score(Prediction.from_quantiles({0.1: [-1.0], 0.5: [0.0], 0.9: [1.0]}), [2.0]), 6)
-        1.266667
+        1.466667
 
     Reference: Gneiting and Raftery, JASA 2007, section 6.1; Bracher et al., PLOS Computational Biology 2021.
     """
