@@ -211,7 +211,7 @@ def test_a_metric_that_says_it_is_proper_is_best_at_the_truth(name, law):
 
 
 def test_proper_are_those_and_no_others():
-    assert PROPER == ["crps", "nll", "winkler"]
+    assert PROPER == ["crps", "nll", "quantile_score", "winkler"]
 
 
 def sites(cases=600, seed=0, off=2.0):

@@ -19,7 +19,6 @@ from ._joint import mean_over_cases
 TITLE = "energy score"
 BETTER = "lower"
 UNITS = 1
-PROPER = True
 BY_NAME = True  # of joint samples of several outputs
 
 

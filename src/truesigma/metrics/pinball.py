@@ -11,7 +11,6 @@ from ..core.checks import check_level
 TITLE = "pinball loss"
 BETTER = "lower"
 UNITS = 1
-PROPER = True
 BY_NAME = True  # of one quantile; the CRPS is its mean over all
 
 
