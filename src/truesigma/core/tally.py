@@ -241,9 +241,9 @@ def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 # A tally is added to batch by batch, and asks for the same every time.
 @lru_cache(maxsize=64)
 def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list[tuple[str, Request]]:
-    """All metrics that say what they sum, by their names; those with a level once for each."""
+    """All usual metrics that say what they sum, by their names; those with a level once for each."""
     requests = []
-    for name in plugins.names("metrics"):
+    for name in plugins.usual("metrics"):
         metric = plugins.load("metrics", name)
         if hasattr(metric, "SUMS"):
             known = plugins.options("metrics", metric)
