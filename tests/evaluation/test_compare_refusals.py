@@ -8,7 +8,10 @@ import truesigma as ts
 from truesigma.evaluation.compare import compare
 
 BAD = {
-    "coverage": (dict(metric="coverage"), "coverage is not a proper score.*Expected crps, nll, quantile_score, winkler"),
+    "coverage": (
+        dict(metric="coverage"),
+        "coverage is not a proper score.*Expected crps, nll, quantile_score",
+    ),
     "uce": (dict(metric="uce"), "uce is not a proper score"),
     "mse": (dict(metric="mse"), "mse is not a proper score"),
     "unknown metric": (dict(metric="elpd"), "no metrics plug-in is called 'elpd'"),
