@@ -1,8 +1,8 @@
 """How often UCE and ENCE lie above their range: python docs/scripts/measure_questions.py [seeds] [processes]
 
 Draws test sets from models that are true, and whose sigma is 1.5 times too small; errors are Normal, Laplace or t
-with 5 degrees, by case or by patients whose ten images, or one to 50, err together. `report.md` quotes the table; what verdicts
-do is measured by `measure_verdicts.py`.
+with 5 degrees, by case or by patients whose ten images, or one to 50, err together. `report.md` quotes the table; what
+verdicts do is measured by `measure_verdicts.py`.
 """
 
 import sys
