@@ -38,6 +38,7 @@ REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
 STEP = 0.05  # of log s, by which the law is differentiated
 MOST_DRAWN = 4096  # errors of a set whose kurtosis is simulated
+LIGHT = 0.8  # of sets of the law have no larger kurtosis than what "too large" is called with
 FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor fine
 
 
@@ -264,7 +265,9 @@ def tails(view: View) -> tuple[bool, float]:
     mean = float((view.weight * power).sum() / whole)
     spread = float((view.weight * power**2).sum() / whole) / mean**2 - 1
     wider = max(1.0, view.law.moment / math.sqrt(max(spread, 1e-12)))
-    return fourth / square**2 > usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum()), 0.9), wider
+    return fourth / square**2 > usual_kurtosis(
+        usual_law(view.law), int((view.weight > 0).sum()), LIGHT
+    ), wider
 
 
 def usual_kurtosis(law: Law, count: int, level: float) -> float:
