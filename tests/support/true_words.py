@@ -25,7 +25,7 @@ def words_are_true(question, words, w, before=None, groups=None):
 
     `groups`: the witnesses of each group, with which `before` is that of each group, too.
     """
-    words = re.sub(rf"; without \d+ gross outliers?, with x{N}$", "", words)
+    words = re.sub(rf"; \d+ gross outliers? left out \(x{N} with them\)$", "", words)
     apart = re.split(r"; (?=output \d+: )", words)
     if question != "centre" and apart[0].startswith("output "):  # what is off in every output
         named = [re.fullmatch(r"output (\d+): (.*)", one).groups() for one in apart]

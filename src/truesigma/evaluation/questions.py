@@ -296,7 +296,8 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     verdict, words = JUDGES[one.question](reply)
     if "outliers" in parts:
         count = len(parts["outliers"])
-        words += f"; without {count} gross outlier{'s' if count > 1 else ''}, with x{figures(parts['with outliers'])}"
+        plural = "s" if count > 1 else ""
+        words += f"; {count} gross outlier{plural} left out (x{figures(parts['with outliers'])} with them)"
     if verdict == "fine" and few_to_judge(asked.test):
         verdict, words = "unclear", f"too few cases or patients for a verdict; {words}"
     return {
