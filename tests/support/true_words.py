@@ -159,6 +159,10 @@ def _uneven(groups, w, before):
     return value > CLEAR * error and w.off["knowing"] is not False and _thirds(groups, w) and named
 
 
+def _alike(groups, w, before):
+    return w.off["knowing"] is not False and _thirds(groups, w) and len(set(groups[1:])) == 1
+
+
 def _unfollowed(groups, w, before):
     rank, *rest = groups
     value, error = w.rank
@@ -251,6 +255,7 @@ RULES = [
     ("knowing", rf"no sign against it: rank correlation {N}; {THIRDS}", _knows),
     ("knowing", rf"no sign that sigma knows which cases are hard: rank correlation {N}", _no_rank),
     ("knowing", rf"(?:errors grow with sigma unevenly|sigma is off for some predicted values): {THIRDS}", _uneven),
+    ("knowing", rf"errors do not grow in step with sigma, though {THIRDS}", _alike),
     ("knowing", rf"sigma does not follow the errors: (?:rank correlation {N}; )?{THIRDS}", _unfollowed),
     ("knowing", rf"sigma ranks the cases the wrong way: rank correlation {N}(?:; .*)?", _wrong_way),
     ("knowing", rf"sigma is the same for nearly every case and cannot tell which are hard; {THIRDS}", _constant),
