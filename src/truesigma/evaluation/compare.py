@@ -26,7 +26,7 @@ from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
-from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
+from .replicates import Finish, Replicates, Resampling, Rows, clusters_by, from_rows, metric_rows
 from .scoring import items_of
 from .sets import Given, open_set
 from .text import comparison_table, html_text, plain_text, terminal_text
@@ -144,10 +144,12 @@ def compare(
     several = list(each(recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
-    # If groups are to be repaired, they must be in every fold; without patients, cases are then divided.
-    sites = cases.patient is None and any("groups" in one.needs for one in choices.values())
-    fold = fold_of(changed(cases, group=None) if sites else cases, folds=folds, seed=seed)
-    by: Any = "case" if sites or cases.cluster is None else "patient"
+    # Cases are divided unless patients are known. A few groups are sites, of which none stands for a patient; and if
+    # groups are to be repaired, they must be in every fold.
+    sites = clusters_by(cases) == "case" or any("groups" in one.needs for one in choices.values())
+    alone = cases.patient is None and sites
+    fold = fold_of(changed(cases, group=None) if alone else cases, folds=folds, seed=seed)
+    by: Any = "case" if alone else "patient"
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
     as_made = chosen.applied(cases)
 
