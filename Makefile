@@ -26,7 +26,7 @@ try:
 	@echo 'Installing the light half into .venv-try (numpy, scipy, pyarrow; no torch): a minute, about 400 MB.'
 	test -x $(TRY)/python || $(PYTHON) -m venv .venv-try
 	$(TRY)/python -m pip install --quiet --no-compile --editable .
-	$(TRY)/truesigma report --calibration examples/calibration.csv --test examples/test.csv -o try.html
+	$(TRY)/truesigma report --calibration examples/calibration.csv --test examples/test.csv --recalibrate isotonic -o try.html
 	@echo 'Open try.html; then try your own table: $(TRY)/truesigma report --help'
 
 demo: setup
