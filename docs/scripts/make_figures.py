@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from truesigma import Draws, Prediction, decompose, metrics, recalibrate
+from truesigma import Cases, Draws, Prediction, decompose, metrics, recalibrate
 from truesigma.diagrams import _style, calibration, coverage, history, region, rejection, shift
 from truesigma.files.disk import write_atomically
 
@@ -116,26 +116,26 @@ def before_after(path: Path) -> dict[str, float]:
 
     fitted = recalibrate.sigma.fit(read("calib"), MONTHS * stored["target_calib"])
     # The five test passes are on the first axis.
-    whole, targets = read("test"), list(MONTHS * stored["target_test"])
+    whole, targets = read("test"), MONTHS * stored["target_test"]
     parts = [
-        Prediction(location, aleatoric=a, epistemic=e)
-        for location, a, e in zip(whole.location, whole.aleatoric, whole.epistemic)
+        Cases(Prediction(location, aleatoric=a, epistemic=e), target)
+        for location, a, e, target in zip(whole.location, whole.aleatoric, whole.epistemic, targets)
     ]
     runs = {"none": parts, "sigma": [fitted(one) for one in parts]}
     fig, axes = _style.figure(1, 3, width=_style.PAGE, ratio=1.0)
     titles = {"none": "none", "sigma": f"sigma scaling, s = {fitted.factor:.2f}"}
     for ax, (name, many) in zip(axes[0], runs.items()):
-        found = calibration.table(many, targets, spacing="mass")
+        found = calibration.table(many, spacing="mass")
         color = _style.look(name, 0)["color"]
         calibration.draw(
             found, ax, title=titles[name], unit="months", color=color, log=True, legend=name == "none"
         )
-    coverage.draw({name: coverage.table(many, targets) for name, many in runs.items()}, axes[0, 2])
+    coverage.draw({name: coverage.table(many) for name, many in runs.items()}, axes[0, 2])
     _save(fig, "before-after.png")
     scores = {"factor": fitted.factor}
     for name, many in runs.items():
         for level in (0.9, 0.99):
-            held = [metrics.coverage.score(p, y, level=level) for p, y in zip(many, targets)]
+            held = [metrics.coverage.score(one, level=level) for one in many]
             scores[f"{name}, coverage {level}"] = float(np.mean(held))
     return scores
 
