@@ -5,6 +5,7 @@ import pytest
 from select_cases import make
 
 import truesigma as ts
+from truesigma.core.values import changed
 from truesigma.evaluation.compare import compare
 
 BAD = {
@@ -35,8 +36,8 @@ def test_bad_input(name):
 def test_too_little_to_compare():
     with pytest.raises(ValueError, match=r"10 folds need 10 cases or more, 1 given.*give more"):
         compare(make(1))
-    few = make(50, group=np.arange(50) % 4)
-    with pytest.raises(ValueError, match=r"10 folds need 10 groups or more, 4 given.*folds=4"):
+    few = changed(make(50), patient=np.arange(50) % 4)
+    with pytest.raises(ValueError, match=r"10 folds need 10 patients or more, 4 given.*folds=4"):
         compare(few)
     assert compare(few, recalibrations=["sigma"], folds=4).plan["units"] == 4
     with pytest.raises(ValueError, match="cases holds a Prediction"):

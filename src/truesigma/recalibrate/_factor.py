@@ -227,7 +227,7 @@ def robust_size(z: Host, weight: Host, moment: int) -> float:
 
     >>> z = np.append(np.random.default_rng(0).normal(size=400), [500.0, -500.0])
     >>> round(robust_size(z, np.ones(402), 2), 2)
-    0.98
+    1.0
     """
     size, mass = np.abs(z[weight > 0]), weight[weight > 0]
     expected = CHI[moment] * float(mass.sum())

@@ -49,6 +49,7 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
         (a, c), (b, d) = net(images), net(images)
     assert not torch.equal(a, b)
     loss, error, variance, term, of_two = 0.0, 0.0, 0.0, 0.0, 0.0
+    apart = [0.0, 0.0]  # the error of each output
     for case in range(len(split)):
         y = split.target[case : case + 1]
         for mean, spread in ((a, c), (b, d)):
@@ -60,9 +61,11 @@ def test_two_draws_are_the_slow_loop(data: DataSet, likelihood: str) -> None:
         for j in range(2):
             r, q = float(a[case, j] - y[0, j]), float(b[case, j] - y[0, j])
             error += r * q / 2
+            apart[j] += r * q
             of_two += ((r + q) / 2) ** 2 / 2
             term += (r * q / v if likelihood == "gaussian" else abs((r + q) / 2) / (v / 2) ** 0.5) / 2
-    assert found.tolist() == pytest.approx([len(split), loss, error, variance, term, of_two], rel=1e-4)
+    expected = [len(split), loss, error, variance, term, of_two, *apart]
+    assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("drawn", [True, False])
