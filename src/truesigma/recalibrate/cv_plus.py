@@ -7,9 +7,9 @@ each calibration case i is predicted by the model of the folds without it, and e
 every case meets its own model's prediction. Q+ is the value of rank ceil((m + 1) gamma) from below, Q- that from above;
 by patient, cases weigh 1/((G + 1) n_g). With K folds of n cases, or patients, what is promised is
 
-$$2\gamma - 1 - \min\Bigl\{\frac{2 (1 - 1/K)}{n/K + 1},\ \frac{1 - K/n}{K + 1}\Bigr\};$$
+$$2\gamma - 1 - \min\Bigl(\frac{2 (1 - 1/K)}{n/K + 1}, \frac{1 - K/n}{K + 1}\Bigr)$$
 
-usually gamma is held.
+and usually gamma is held.
 """
 
 import math
