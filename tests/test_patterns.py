@@ -44,7 +44,7 @@ def test_it_takes_linear_time(name):
     pieces = [*own, *'0a,._ {<"', *map("".join, product([*own[:4], "0", "a"], repeat=2)), "0 cases, file a"]
     for piece in pieces:
         text = piece * (LONG // len(piece)) + "!"
-        began = time.process_time()
+        began = time.thread_time()
         for look in looks.get(call, [pattern.fullmatch, lambda text: [*pattern.finditer(text)]]):
             look(text)
-        assert time.process_time() - began < 0.5, f"{piece!r} repeated"
+        assert time.thread_time() - began < 0.5, f"{piece!r} repeated"

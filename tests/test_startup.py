@@ -78,7 +78,7 @@ cases = ts.Cases(ts.Prediction(target + rng.normal(size=100), scale=0.5 + rng.un
 for suffix in (".npz", ".csv", ".parquet"):
     ts.write(cases, sys.argv[2] + "/cases" + suffix)
     assert len(ts.read(sys.argv[2] + "/cases" + suffix)) == 100
-for name in plugins.names("metrics"):
+for name in plugins.usual("metrics"):
     plugins.load("metrics", name).score(cases.prediction, cases.target)
 file = sys.argv[2] + "/cases.csv"
 try:

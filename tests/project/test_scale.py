@@ -307,7 +307,6 @@ def test_what_the_user_says_is_taken(place, run):
         (["--set", "network.backbone=restnet18"], "do you mean timm:resnet18"),
         (["--set", "network.backbone=timm:restnet18"], "close to it: resnet18"),
         (["--set", "network.backbone=mine.py"], "there is no file"),
-        (["--set", "network.backbone=small3d"], "network does not take images of 1 x 32 x 32"),
     ):
         code, _, err = run("init", *words, *more, "-o", "other.toml")
         assert code != 0

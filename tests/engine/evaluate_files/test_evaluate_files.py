@@ -77,7 +77,7 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
     calibration, test = make(0, 200), make(1, 3000)
     paths = [write_parts(c, tmp_path, n, 3) for c, n in ((calibration, "cal"), (test, "test"))]
     monkeypatch.setattr(fileset, "MOST", 1000)
-    monkeypatch.setattr("truesigma.evaluation.passes.KEPT", 1000)
+    monkeypatch.setattr("truesigma.core.sketches.KEPT", 1000)
     found = scored(paths[0], paths[1], recalibrations=QUICK)
     for ours, theirs in zip(
         found.rows, ts.evaluate(calibration, test, recalibrations=QUICK).rows, strict=True
