@@ -45,6 +45,6 @@ def test_it_takes_linear_time(name):
     for piece in pieces:
         text = piece * (LONG // len(piece)) + "!"
         began = time.thread_time()
-        for look in looks.get(call, [pattern.fullmatch, lambda text: [*pattern.finditer(text)]]):
+        for look in looks.get(call, [pattern.fullmatch, lambda text: sum(1 for _ in pattern.finditer(text))]):
             look(text)
         assert time.thread_time() - began < 0.5, f"{piece!r} repeated"
