@@ -93,3 +93,9 @@ class TestBrokenData:
                 device="cpu",
                 quiet=True,
             )
+
+
+def test_a_network_for_volumes_refuses_pictures_before_it_trains(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"does not take images of 1 x \d+ x \d+"):
+        fit(dataset(blobs(8, 1), blobs(8, 2), None), backbone="small3d", out=tmp_path)
+    assert not list(tmp_path.iterdir())

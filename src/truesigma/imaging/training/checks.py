@@ -1,7 +1,6 @@
 """Checks of data, choices and network before training."""
 
 import warnings
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ from ..network.randomness import guarded_generators, modes
 from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 
-__all__ = ["check_choices", "check_detached", "check_network", "unsuitable", "warn_of_scale"]
+__all__ = ["check_choices", "check_detached", "check_network", "warn_of_scale"]
 
 USUAL = (1e-3, 1e3)  # spans of a target, far around 1, that networks and rates are made for
 
@@ -87,16 +86,12 @@ def check_network(net: nn.Module, data: DataSet) -> None:
         try:
             net(one)
         except (RuntimeError, ValueError) as problem:
-            raise unsuitable(data.splits["train"].shape, problem) from None
-
-
-def unsuitable(shape: Sequence[int], problem: Exception) -> ValueError:
-    """Make the error for a network that cannot take images of this shape (channel, *space)."""
-    kind, why = " x ".join(map(str, shape)), str(problem).partition("\n")[0].removesuffix(".")
-    return ValueError(
-        f"the network does not take images of {kind} ({why}); small3d is for volumes, the other backbones are for "
-        "pictures, and large ones need large images"
-    )
+            kind = " x ".join(map(str, data.splits["train"].shape))
+            why = str(problem).partition("\n")[0].removesuffix(".")
+            raise ValueError(
+                f"the network does not take images of {kind} ({why}); small3d is for volumes, the other backbones are "
+                "for pictures, and large ones need large images"
+            ) from None
 
 
 def check_detached(net: nn.Module, data: DataSet) -> None:
