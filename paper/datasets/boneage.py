@@ -14,9 +14,10 @@ with the csv works as well)::
 
 Images are padded to squares around their centre and resized to 256 x 256 grey. Targets are (months - 1) /
 227: the smallest and largest of the csv. The published splits hold 6611/2000/4000 of the 12,611 cases (the
-paper's text says 6811); `truesigma.imaging.data.splits.published` says where they are looked for.
+paper's text says 6811); `paper.splits.published` says where they are looked for.
 """
 
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -27,18 +28,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging import (
-    DataSet,
-    Normalise,
-    Split,
-    chain,
-    crop,
-    decoded,
-    flip,
-    open_archive,
-    published,
-    seeded,
-)  # fmt: skip
+sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
+
+from paper.archive import decoded, open_archive
+from paper.splits import published, seeded
+from truesigma.imaging import DataSet, Normalise, Split, chain, crop, flip
 
 TITLE = "RSNA paediatric bone age"
 SOURCE = "https://www.rsna.org/rsnai/ai-image-challenge/rsna-pediatric-bone-age-challenge-2017"
@@ -66,7 +60,7 @@ def load(
     Arguments:
         root: the published folder, or a zip of it.
         size: side of the images in pixels.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.data.splits.published`.
+        splits: file or folder of the published index lists; empty: see `paper.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
         cache: keep the decoded images in root (beside a zip), for the next time.
         clahe: clip limit; above 0 adds the split `test_clahe`, the test images after adaptive histogram

@@ -14,6 +14,7 @@ the training csv alone, indices beyond it are left out, and a warning says how m
 slide may have patches in several; `group` holds the slide.
 """
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -22,17 +23,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging import (
-    DataSet,
-    Normalise,
-    Split,
-    chain,
-    decoded,
-    flip,
-    open_archive,
-    published,
-    transpose,
-)  # fmt: skip
+sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
+
+from paper.archive import decoded, open_archive
+from paper.splits import published
+from truesigma.imaging import DataSet, Normalise, Split, chain, flip, transpose
 
 TITLE = "BreastPathQ"
 SOURCE = "https://breastpathq.grand-challenge.org"
@@ -62,7 +57,7 @@ def load(
         size: side of the images in pixels.
         centred: show the network (x - 0.5) / 0.5, as TensorFlow's ImageNet weights expect, in place of the published
             normalisation.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.data.splits.published`.
+        splits: file or folder of the published index lists; empty: see `paper.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
         cache: keep the decoded images in root (beside a zip), for the next time.
 

@@ -17,16 +17,20 @@ each one whole; the published split (4483/2248/2253 frames) is not known by vide
 
 import io
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging import Archive, DataSet, Normalise, Split, by_group, chain, flip, jitter, open_archive
+sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
+
+from paper.archive import Archive, open_archive
+from truesigma.imaging import DataSet, Normalise, Split, by_group, chain, flip, jitter
 
 TITLE = "EndoVis 2015 instrument tracking"
 SOURCE = "https://endovissub-instrument.grand-challenge.org"

@@ -9,9 +9,10 @@ Layout::
 
 Images are the three arg-max projections, 64 x 64, resized to 256 x 256 with a Lanczos filter. Poses (mm and degrees)
 are divided by the published maxima. The published splits hold 2450/850/850 of the 5,000 cases (the paper's text says
-3300/850/850); `truesigma.imaging.published` says where they are looked for.
+3300/850/850); `paper.splits.published` says where they are looked for.
 """
 
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,7 +24,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from truesigma.imaging import DataSet, Normalise, Split, chain, jitter, published, seeded
+sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
+
+from paper.splits import published, seeded
+from truesigma.imaging import DataSet, Normalise, Split, chain, jitter
 
 TITLE = "3-D OCT needle pose"
 SOURCE = "https://github.com/mlaves/3doct-pose-dataset"
@@ -59,7 +63,7 @@ def load(
         size: side of the images in pixels; 64 leaves the projections as they are.
         jitter: augmentation: `exact` (brightness, contrast), `paper` (with saturation and hue) or `none`.
         centred: show the network (x - 0.5) / 0.5 in place of x in [0, 1], as TensorFlow's ImageNet weights expect.
-        splits: file or folder of the published index lists; empty: see `truesigma.imaging.published`.
+        splits: file or folder of the published index lists; empty: see `paper.splits.published`.
         seed: for a seeded split, where the published one cannot be had.
 
     Returns:

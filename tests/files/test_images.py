@@ -2,7 +2,6 @@
 
 import struct
 import sys
-import zipfile
 import zlib
 
 import numpy as np
@@ -12,7 +11,7 @@ from PIL import Image
 
 from truesigma.files.headers import read_header
 from truesigma.files.images import channel_first, is_image, is_series, read_image
-from truesigma.imaging.data.archive import BrokenFiles, complain, fill, open_archive
+from truesigma.imaging.data.folder import BrokenFiles, complain, fill
 from truesigma.imaging.data.prepare import as_stored
 
 RNG = np.random.default_rng(0)
@@ -258,26 +257,6 @@ def test_resizing_keeps_kind_and_mean():
     assert as_stored(ramp, (4, 4, 4))[0, 2, 2, 1:3] == pytest.approx([5.5, 9.5], abs=1e-5)
     assert as_stored(volume, (20, 20, 20)).shape == (1, 20, 20, 20)
     assert as_stored(volume).dtype == np.float32
-
-
-def test_folder_and_zip_hold_the_same(tmp_path):
-    (tmp_path / "in" / "deep").mkdir(parents=True)
-    (tmp_path / "in" / "deep" / "1.png").write_bytes(b"one")
-    (tmp_path / "in" / "t.csv").write_text("\ufeffid,y\n1,2\n")
-    with zipfile.ZipFile(tmp_path / "in.zip", "w") as packed:
-        packed.write(tmp_path / "in" / "deep" / "1.png", "deep/1.png")
-        packed.write(tmp_path / "in" / "t.csv", "t.csv")
-    for archive in (open_archive(tmp_path / "in"), open_archive(tmp_path / "in.zip")):
-        assert archive.names == ("deep/1.png", "t.csv")
-        assert archive.read("deep/1.png") == b"one"
-        assert archive.by_stem([".png"]) == {"1": "deep/1.png"}
-        assert archive.table("t.csv", ["id", "y"]) == [{"id": "1", "y": "2"}]
-        with pytest.raises(ValueError, match=r"no t\.csv with the columns id, z"):
-            archive.table("t.csv", ["id", "z"])
-    assert open_archive(tmp_path / "in.zip").cache("x.npz") == tmp_path / "in.x.npz"
-    (tmp_path / "not.zip").write_text("text")
-    with pytest.raises(ValueError, match="not a zip file"):
-        open_archive(tmp_path / "not.zip")
 
 
 def test_fill_reports_every_failure_in_order():

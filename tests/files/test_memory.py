@@ -2,7 +2,6 @@
 
 import struct
 import tracemalloc
-import zipfile
 import zlib
 
 import numpy as np
@@ -12,7 +11,6 @@ from dicom_files import write_dicom
 from truesigma.files.disk import BadFile
 from truesigma.files.images import read_image
 from truesigma.files.store import read
-from truesigma.imaging.data.archive import open_archive
 
 SIDE = 100  # pixels of an image's side; a volume has as many slices
 BYTES = SIDE**3
@@ -99,11 +97,3 @@ def test_a_table_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.02")
     with pytest.raises(BadFile, match=r"a\.parquet has .* limit of 0.02 GB.*--unpack-limit"):
         read(tmp_path / "a.parquet")
-
-
-def test_a_member_of_a_zip_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.png", bytes(BYTES))
-    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.0005")
-    with pytest.raises(BadFile, match="more than the limit"):
-        open_archive(tmp_path / "images.zip").read("a.png")

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from paper.datasets import boneage
-from truesigma.imaging.data.archive import BrokenFiles
+from truesigma.imaging.data.folder import BrokenFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore:boneage.*seeded split", "ignore:breastpathq")
 

@@ -12,7 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .data.archive import *
     from .data.augment import *
     from .data.dataset import *
     from .data.prepare import *
@@ -33,12 +32,11 @@ if TYPE_CHECKING:
 
 # The file of each public name.
 _FILES = {
-    "data.archive": "Archive decoded open_archive",
     "data.augment": "chain crop flip jitter transpose",
     "data.dataset": "DataSet Reader Split",
     "data.prepare": "Normalise",
     "data.source": "Source",
-    "data.splits": "by_group published seeded",
+    "data.splits": "by_group",
     "data.units": "Units",
     "metric": "TallyMetric",
     "network.randomness": "NotRandom",

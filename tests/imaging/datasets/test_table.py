@@ -9,9 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.data.dataset import batches
-from truesigma.imaging.data.folder import FileReader
+from truesigma.imaging.data.folder import BrokenFiles, FileReader
 from truesigma.imaging.data.folds import Fold
 from truesigma.imaging.data.prepare import as_stored
 from truesigma.imaging.datasets import table

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from truesigma.imaging.data.archive import BrokenFiles
 from truesigma.imaging.data.dataset import DataSet
+from truesigma.imaging.data.folder import BrokenFiles
 from truesigma.imaging.data.source import Source, intake, recorded
 from truesigma.imaging.datasets import table
 from truesigma.imaging.prediction.predict import list_images, predict_images, predict_split

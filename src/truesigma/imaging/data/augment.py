@@ -222,22 +222,6 @@ def crop(
     return padded[tuple(index)], target
 
 
-def uncentred(step: Step) -> Step:
-    """Adapt a step for images in [0, 1] to images in [-1, 1].
-
-    >>> images = torch.full((1, 3, 2, 2), -1.0)
-    >>> seen = lambda images, target, generator: (images + 0.5, target)
-    >>> uncentred(seen)(images, torch.zeros(1, 1), torch.Generator())[0].unique()
-    tensor([0.])
-    """
-
-    def changed(images: Tensor, target: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        varied, target = step((images + 1) / 2, target, generator)
-        return 2 * varied - 1, target
-
-    return changed
-
-
 def jitter(
     images: Tensor,
     target: Tensor,

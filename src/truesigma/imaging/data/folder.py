@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +19,15 @@ from torch import Tensor
 from ...core.checks import number_of
 from ...files.disk import UNREADABLE, reason
 from ...files.headers import Header, read_header
-from .archive import BrokenFiles, complain, cores, fill
 from .prepare import NO_SPACING, Layout
 from .rows import check_alike
 
 REMEDY = "Restore them, take their rows out of the table, or pass skip_broken."
 Spacings = Sequence[tuple[float, ...]]
+
+
+class BrokenFiles(ValueError):
+    """Some image files are missing or cannot be read; the message names them and says how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,3 +180,50 @@ def _reader(folder: Path, names: tuple[str, ...], layout: Layout, spacing: Any) 
 
 def _decoded(folder: Path, names: Sequence[str], layout: Layout, spacing: Spacings, row: int) -> NDArray[Any]:
     return layout.stored(folder / names[row], spacing[row] if spacing else ())
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def fill(
+    out: NDArray[Any], names: Sequence[Any], decode: Callable[[Any], NDArray[Any]], *, workers: int = 0
+) -> dict[int, str]:
+    """Decode every name into its row of `out`, in threads; returns what went wrong, by row.
+
+    Arguments:
+        out: (case, ...), filled in place; rows that failed are left as they were.
+        names: one per row, handed to `decode`.
+        decode: name -> array of a row's shape.
+        workers: threads; 0: one per core.
+
+    >>> out = np.zeros((2, 1))
+    >>> fill(out, ["1", "x"], lambda name: np.array([float(name)])), out.tolist()
+    ({1: "could not convert string to float: 'x'"}, [[1.0], [0.0]])
+    """
+    broken: dict[int, str] = {}
+
+    def one(row: int) -> None:
+        try:
+            image = decode(names[row])
+            if image.shape != out.shape[1:]:
+                raise ValueError(f"has shape {image.shape}, the others {out.shape[1:]}")
+            out[row] = image
+        except UNREADABLE as error:
+            broken[row] = reason(error)
+
+    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
+        for _ in pool.map(one, range(len(names))):
+            pass
+    return dict(sorted(broken.items()))
+
+
+def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
+    """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
+    if broken:
+        shown = "; ".join(f"{names[row]} ({why})" for row, why in list(broken.items())[:10])
+        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise BrokenFiles(f"{len(broken)} of {len(names)} images could not be read: {shown}{more}. {remedy}")

@@ -247,9 +247,6 @@ def _standardised(images: Tensor) -> Tensor:
     return apart / (apart.square().sum(space, keepdim=True) / count).sqrt().clamp(min=1e-6)
 
 
-CENTRED = Normalise((0.5,) * 3, (0.5,) * 3)  # colour images in [-1, 1]
-
-
 @lru_cache(maxsize=64)
 def _per_channel(values: tuple[float, ...], device: torch.device, axes: int) -> Tensor:
     # Kept per device: making the tensor again would copy from the host in every step and break graph capture.

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...files.disk import BadFile, reading
-from ..data.archive import save_arrays
+from ...files.disk import BadFile, reading, write_atomically
 from ..data.augment import chain
 from ..data.dataset import DataSet, Split
 from ..data.needle import LARGEST, draw_voxels, project, projections, volume
@@ -112,11 +111,19 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
         parts.append((projections(voxels), pose, truth, sigma))
         for k in range(start, min(start + CHUNK, raw)):
             whole = {"data": volume(voxels, k - start), "pos": pose[k - start]}
-            save_arrays(folder / "data" / names[k], whole, compress=True)
+            _save(folder / "data" / names[k], whole)
     image, pose, truth, sigma = (np.concatenate(part)[:cases] for part in zip(*parts))
     kept = {"image": image, "pose": pose, "name": np.asarray(names)}
     more = {"truth": truth, "sigma": sigma, "seed": np.array(seed)}
-    save_arrays(folder / "projections.npz", {**kept, **more}, compress=True)
+    _save(folder / "projections.npz", {**kept, **more})
+
+
+def _save(path: Path, arrays: dict[str, Any]) -> None:
+    def save(part: Path) -> None:
+        with part.open("wb") as file:  # given a name, numpy would add an ending to it
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    write_atomically(path, save)
 
 
 def _read(path: Path, cases: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:

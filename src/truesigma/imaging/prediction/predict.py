@@ -17,8 +17,8 @@ from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
 from ...files.disk import UNREADABLE, reason
 from ...files.images import ENDINGS, is_image, is_series
-from ..data.archive import complain
 from ..data.dataset import DataSet, batches, resident
+from ..data.folder import complain
 from ..data.inputs import with_planes
 from ..data.source import Intake
 from ..data.units import SCALED, units_of

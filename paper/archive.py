@@ -1,14 +1,12 @@
-"""Read many image files from a folder or a zip, in several threads; an error names the broken ones."""
+"""Read a published data set's images from a folder or a zip of it, and keep them decoded."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,14 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...files.disk import UNREADABLE, check_memory, reading, reason, write_atomically
-from ...files.tables import NO_TEXT, Row
+from truesigma.files.disk import UNREADABLE, check_memory, reading, write_atomically
+from truesigma.files.tables import NO_TEXT, Row
+from truesigma.imaging.data.folder import complain, fill
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
-
-
-class BrokenFiles(ValueError):
-    """Some image files are missing or cannot be read; the message names them and says how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,71 +135,18 @@ def decoded(
     return images
 
 
-def cores() -> int:
-    """Count the processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def fill(
-    out: NDArray[Any], names: Sequence[Any], decode: Callable[[Any], NDArray[Any]], *, workers: int = 0
-) -> dict[int, str]:
-    """Decode every name into its row of `out`, in threads; returns what went wrong, by row.
-
-    Arguments:
-        out: (case, ...), filled in place; rows that failed are left as they were.
-        names: one per row, handed to `decode`.
-        decode: name -> array of a row's shape.
-        workers: threads; 0: one per core.
-
-    >>> out = np.zeros((2, 1))
-    >>> fill(out, ["1", "x"], lambda name: np.array([float(name)])), out.tolist()
-    ({1: "could not convert string to float: 'x'"}, [[1.0], [0.0]])
-    """
-    broken: dict[int, str] = {}
-
-    def one(row: int) -> None:
-        try:
-            image = decode(names[row])
-            if image.shape != out.shape[1:]:
-                raise ValueError(f"has shape {image.shape}, the others {out.shape[1:]}")
-            out[row] = image
-        except UNREADABLE as error:
-            broken[row] = reason(error)
-
-    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
-        for _ in pool.map(one, range(len(names))):
-            pass
-    return dict(sorted(broken.items()))
-
-
-def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
-    """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
-    if broken:
-        shown = "; ".join(f"{names[row]} ({why})" for row, why in list(broken.items())[:10])
-        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
-        raise BrokenFiles(f"{len(broken)} of {len(names)} images could not be read: {shown}{more}. {remedy}")
-
-
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
-    """Write an npz file atomically: a reader sees the old file or the whole new one."""
-    write = np.savez_compressed if compress else np.savez
+def remember(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a cache file; if that fails, say so, and go on: the images are then decoded again."""
 
     def save(part: Path) -> None:
         with part.open("wb") as file:  # given a name, numpy would add an ending to it
-            write(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
 
-    write_atomically(path, save)
-
-
-def remember(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
-    """Write a cache file; if that fails, say so, and go on: the images are then decoded again."""
     try:
         # Judged by the mode: a superuser can write anywhere, but should not if the data is read-only.
         if not path.parent.stat().st_mode & 0o222:
             raise PermissionError("the folder is read-only")
-        save_arrays(path, arrays, compress=compress)
+        write_atomically(path, save)
     except OSError as error:
         warnings.warn(f"{path} could not be kept ({error}); images are decoded again next time", stacklevel=2)
 
