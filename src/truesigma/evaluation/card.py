@@ -216,7 +216,7 @@ def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[s
 
 def _answers(cases: CaseSet) -> list[dict[str, Any]]:
     """The five questions about calibration cases as they are."""
-    from .answered import answers_of  # scipy is slow to import
+    from .questions import answers_of  # scipy is slow to import
     from .verdicts import NONE, whole
 
     return list(map(dict, whole(answers_of(cases, cases, []), NONE).values()))

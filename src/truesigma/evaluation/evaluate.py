@@ -180,7 +180,7 @@ def evaluate(
     fitted = {label: one.fitted for label, one in fits.items()}
 
     def ask() -> list[dict[str, Any]]:
-        from .answered import answers_of  # scipy is slow to import
+        from .questions import answers_of  # scipy is slow to import
 
         return answers_of(fitted_on, tested[0], list(fits.values()))
 

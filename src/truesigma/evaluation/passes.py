@@ -141,30 +141,10 @@ class Scoring:
         return gathered
 
 
-@dataclass(frozen=True, eq=False)
-class Asking:
-    """The pass for skill, centre and size after each recalibration; keys are NUMBER/NAME."""
-
-    fitted: Sequence[tuple[ModuleType, Recalibration]]
-    constant: Sequence[float]
-    apart: bool
-
-    def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
-        from .inference.summed import gather_terms  # scipy is slow to import
-
-        cases, constant = chunk.cases, np.array(self.constant)
-        gathered: Sums = {}
-        for number, (_, one) in enumerate(self.fitted):
-            made = applied(one, prediction, group=cases.first_group, draws=cases.draws)
-            sums = gather_terms(cases, made, constant, apart=self.apart, piece_of=chunk.of or "")
-            gathered |= {f"{number}/{key}": value for key, value in sums.items()}
-        return gathered
-
-
-Pass = Gathering | Ranging | Scoring | Asking
+Pass = Gathering | Ranging | Scoring
 # The kind of plug-in in some of their settings, and its place there.
 PLUGINS = {"chosen": ("recalibrate", 0), "fitted": ("recalibrate", 0), "items": ("metrics", 3)}
-PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": Scoring, "questions": Asking}
+PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": Scoring}
 
 
 def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:

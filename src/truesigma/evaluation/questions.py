@@ -22,13 +22,14 @@ from ..core.outputs import name_of
 from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
+from .fit import Fit
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical
 from .inference.outliers import outliers_in
-from .inference.summed import SummedView
 from .leaks import twins
 from .recipe import Recipe
 from .replicates import By, clusters_by
+from .sets import LOOKED_AT, CaseSet
 from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance, figures
 
 QUESTIONS = {
@@ -41,7 +42,6 @@ QUESTIONS = {
 OF_LOCATION = ("skill", "centre")  # which bounds leave as they are
 MOST_GROUPS = 40
 MOST_OUTPUTS = 40
-ANSWERED = 5_000_000  # elements that are looked at together
 Row = dict[str, Any]
 
 
@@ -174,27 +174,6 @@ def _beside_others(family: Sequence[Asked]) -> list[Asked]:
     return made
 
 
-def summed_answers(
-    calibration: Mapping[str, Sequence[SummedView]],
-    test: Mapping[str, Sequence[SummedView]],
-    names: Sequence[str] = (),
-) -> list[Row]:
-    """The questions that sums can answer, by the label of each recalibration: all outputs, then each of them."""
-    found: list[Found] = []
-    for label, (seen, *parts) in test.items():
-        if label != NONE and NONE in test and np.array_equal(seen.sums, test[NONE][0].sums):
-            continue
-        known, *own = calibration[label]
-        whole = Asked(label, seen, known, np.zeros(1), log_size(known))
-        each = [
-            replace(whole, test=t, calibration=c, output=j, name=name_of(names, j))
-            for j, (t, c) in enumerate(zip(parts, own))
-        ]
-        found += _ask(whole, each)
-    rows = _judged(found)
-    return [row for label in test for row in _of(rows, label) or _as_before(rows, label)]
-
-
 def answers(
     calibration: Cases, test: Cases, fitted: Mapping[str, Recalibration], recipe: Recipe, by: By = "auto"
 ) -> list[Row]:
@@ -205,6 +184,16 @@ def answers(
         there = applied(one, seen, group=test.first_group, draws=test.draws)
         pairs[label] = (one(known, group=calibration.first_group), there)
     return questions(calibration, test, pairs, by=by)
+
+
+def answers_of(calibration: CaseSet, test: CaseSet, fits: Iterable[Fit]) -> list[Row]:
+    """The questions about two sets, wherever they are; about a sample of them if they are large."""
+    fitted = {fit.chosen.label: fit.fitted for fit in fits}
+    known, seen = calibration.sample(), test.sample()
+    rows = answers(known, seen, fitted, calibration.recipe)
+    if test.elements <= LOOKED_AT:
+        return rows
+    return [{**row, "parts": {**row["parts"], "sample": seen.target.size}} for row in rows]
 
 
 def unanswered(labels: Iterable[str], reason: str) -> list[Row]:
@@ -240,9 +229,7 @@ def groups_of(cases: Cases, clusters: str) -> dict[str, Host]:
 
 
 def _of_output(whole: Asked, number: int) -> Asked:
-    test, calibration = (
-        view.output(number) for view in (whole.test, whole.calibration) if isinstance(view, View)
-    )
+    test, calibration = (view.output(number) for view in (whole.test, whole.calibration))
     constant = whole.constant[number : number + 1]
     name = name_of(test.names, number)
     return replace(whole, test=test, calibration=calibration, constant=constant, output=number, name=name)
@@ -343,9 +330,7 @@ def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> li
         odd = [one for one in odd if one[1]["name"] in known] or odd
         if not odd or 2 * len(odd) > len(each):
             continue
-        rest = None
-        if isinstance(whole.test, View):
-            rest = log_size(_without(whole.test, [asked for asked, _ in odd]))
+        rest = log_size(_without(whole.test, [asked for asked, _ in odd]))
         ends = None if rest is None else [math.exp(min(v, 700)) for v in (rest.value, *rest.bounds(RISK))]
         names = [row["name"] for _, row in odd]
         named = [[name, row["estimate"]] for name, (_, row) in zip(names, odd)]

@@ -5,7 +5,7 @@ Files that fit into memory are read at once; larger ones, and those for an engin
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +22,9 @@ from ..core.law import Law
 from ..core.pool import pool
 from ..core.values import Draws, Prediction, changed
 from ..engine import Engine, load_engine
+from ..files.chunks import Chunk, chunks_of
 from ..files.described import describe_file, describe_files, only_counted, without_code
-from ..files.fileset import MOST, FileSet, is_volume, open_fileset, read_whole
+from ..files.fileset import MOST, FileSet, flat, is_volume, open_fileset, read_whole
 from ..files.find import is_small
 from ..files.roles import Columns
 from ..files.store import read
@@ -31,6 +32,9 @@ from ..recalibrate._shift import features_of
 from ..recalibrate._shift import fit as fit_shift
 from .recipe import Recipe, load_recipe
 
+LOOKED_AT = 5_000_000  # elements that are looked at together
+SAMPLE = 1_000_000  # elements that are drawn of more
+MAP = 64  # outputs, beyond which they are of one kind
 Given = Any  # Cases, a path, a glob, a manifest, a list of these, or a set that is open
 Tick = Callable[[int], None]  # is called with how many more cases are done
 Report = Callable[[str, int], Tick]  # from what is being done, and the number of cases, to a tick
@@ -128,6 +132,38 @@ class CaseSet:
         mask_missing, missing = self.reading["mask_missing"], self.reading["missing"]
         cases = read_whole(self._files, self.recipe.prediction, mask_missing=mask_missing, why=why)
         return without_code(cases, missing)
+
+    def sample(self) -> Cases:
+        """Draw at random what can be looked at together, if not all can be: cases, or elements of maps.
+
+        A map stays a cluster: its elements become cases of one patient.
+        """
+        if self.fits and self.elements <= LOOKED_AT:
+            return self.read()
+        rng, share = np.random.default_rng(0), SAMPLE / self.elements if self.elements > LOOKED_AT else 1.0
+
+        def parts() -> Iterator[Cases]:
+            for number, chunk in enumerate(self._chunks()):
+                cases = self.recipe.applied(without_code(chunk.cases, self.reading["missing"]))
+                if chunk.of or math.prod(cases.target.shape[1:]) > MAP:
+                    names = [chunk.of or f"{number} {k}" for k in range(len(cases))]
+                    cases = flat(
+                        cases if cases.patient is not None else changed(cases, patient=np.array(names))
+                    )
+                some = rng.random(len(cases)) < share
+                if some.any():
+                    yield cases[some]
+
+        return changed(pool(parts()), unit=self.unit, names=self.names if self.outputs else ())
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """All cases, a few at a time."""
+        if self.whole is not None:
+            yield Chunk(self.whole, len(self.whole))
+            return
+        how = {"law": self.law, "mask_missing": self.reading["mask_missing"]}
+        for source in self._files.sources:
+            yield from chunks_of(source, **how)
 
     def described(self) -> dict[str, Any]:
         """The files that the cases came from, as results describe them; nothing where they were given."""

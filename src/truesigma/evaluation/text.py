@@ -109,7 +109,11 @@ def _answers(evaluation: "Evaluation", questions: Sequence[Mapping[str, Any]]) -
     from .questions import QUESTIONS  # scipy is slow to import
 
     label = next((label for label in evaluation.recalibrations if label.partition(":")[0] != NONE), NONE)
-    return ["", *lines(questions, label, QUESTIONS)] if questions else []
+    if not questions:
+        return []
+    drawn = questions[0]["parts"].get("sample")
+    about = [f"Of {drawn:,} elements that were drawn at random:"] if drawn else []
+    return ["", *about, *lines(questions, label, QUESTIONS)]
 
 
 def comparison_table(comparison: "Comparison") -> TextTable:

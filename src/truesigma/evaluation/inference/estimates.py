@@ -16,7 +16,6 @@ from ..verdicts import HARDLY, NONE
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
 from .outliers import Outliers
-from .summed import ERROR, SPREAD, SQUARE, SummedView, Z
 
 RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 LEAST = 20  # cases of a group that is judged
@@ -42,8 +41,8 @@ class Asked:
     """A row to be answered: the cases that the question is about, and the calibration cases to compare with."""
 
     recalibration: str
-    test: View | SummedView
-    calibration: View | SummedView
+    test: View
+    calibration: View
     constant: Host  # (output,): mean of the calibration targets
     reference: Measured | None  # log size of the cases that were fitted on, which a recalibration makes 0
     others: Measured | None = (
@@ -62,25 +61,17 @@ class Asked:
 
 def _skill(asked: Asked) -> Answer:
     view = asked.test
-    if isinstance(view, SummedView):
-        sums, weight, found = (
-            [float(view.sums[ERROR]), float(view.sums[SPREAD]), view.own],
-            view.weight,
-            view.log_ratio,
-        )
-    else:
-        error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
-        own = (view.target - clustered.output_means(view.target, view.weight)) ** 2
-        sums = [float((view.weight * part).sum()) for part in (error, spread, own)]
-        size = (view.weight, view.code, view.clusters)
-        weight, found = view.weight.sum(), lambda: measured(clustered.log_ratio(error, spread, *size))
+    error, spread = (view.target - view.location) ** 2, (view.target - asked.constant) ** 2
+    own = (view.target - clustered.output_means(view.target, view.weight)) ** 2
+    sums, weight = [float((view.weight * part).sum()) for part in (error, spread, own)], view.weight.sum()
     if sums[1] == 0:
         return Answer(None, reason="all targets are the same number")
     parts: dict[str, Any] = {"rmse": math.sqrt(sums[0] / weight), "sd": math.sqrt(sums[2] / weight)}
     parts["r2"] = 1 - sums[0] / sums[2] if sums[2] else None
     if sums[0] == 0:
         return Answer(1.0, bounds=(1.0, 1.0), parts=parts)
-    ratio, hardly = found(), math.log(1 - HARDLY)
+    ratio = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
+    hardly = math.log(1 - HARDLY)
     low, high = ratio.bounds(RISK)
     ends = (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
     chance = ratio.chance(hardly) if ratio.value > hardly else 1.0
@@ -90,29 +81,22 @@ def _skill(asked: Asked) -> Answer:
 def _centre(asked: Asked) -> Answer:
     view = asked.test
     found = _bias(view)
-    if isinstance(view, SummedView):
-        moved, sums = view.moves, view.sums
-        parts = {"z": float(sums[Z]) / view.weight, "rmse": math.sqrt(float(sums[SQUARE]) / view.weight)}
-    else:
-        moved = bool(np.any(view.of_law(clustered.law_mean)))
-        weight = view.weight / view.weight.sum()
-        z, square = view.residual / view.scale, view.residual**2
-        parts = {"z": float((weight * z).sum()), "rmse": math.sqrt(float((weight * square).sum()))}
-    if moved:  # the law was fitted on the calibration cases, and has their error
+    weight = view.weight / view.weight.sum()
+    z, square = view.residual / view.scale, view.residual**2
+    parts = {"z": float((weight * z).sum()), "rmse": math.sqrt(float((weight * square).sum()))}
+    if np.any(
+        view.of_law(clustered.law_mean)
+    ):  # the law was fitted on the calibration cases, and has their error
         found = replace(difference(found, _bias(asked.calibration)), value=found.value)
     return Answer(found.value, found.chance(), found.bounds(RISK), parts)
 
 
-def _bias(view: View | SummedView) -> Measured:
-    if isinstance(view, SummedView):
-        return view.bias()
+def _bias(view: View) -> Measured:
     return measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
 
 
-def log_size(view: View | SummedView) -> Measured | None:
+def log_size(view: View) -> Measured | None:
     """Log of the factor that these cases need; None if every error is 0."""
-    if isinstance(view, SummedView):
-        return view.log_size()
     power = view.power
     if not view.clusters or float((view.weight * power).sum()) <= 0:
         return None
@@ -152,7 +136,7 @@ def _size(asked: Asked) -> Answer:
     chance = max(judged.chance(), found.chance())  # the odd one, and itself of the wrong size
     if after and asked.others is None and chance < RISK:
         chance = replace(judged, error=judged.error * _wider(asked.test, asked.calibration)).chance()
-    if judged.value < 0 and chance <= RISK and isinstance(asked.test, View):
+    if judged.value < 0 and chance <= RISK:
         heavy, wider = clustered.tails(asked.test)
         parts["heavy"] = heavy
         chance = 1.0 if heavy else max(chance, replace(judged, error=judged.error * wider).chance())
@@ -166,10 +150,8 @@ def _size(asked: Asked) -> Answer:
     return Answer(math.exp(found.value), chance, ends, parts)
 
 
-def _wider(seen: View | SummedView, known: View | SummedView) -> float:
+def _wider(seen: View, known: View) -> float:
     """How much wider than Student's law the ratio of two sets' sizes is, over its error, by exchanging clusters."""
-    if isinstance(seen, SummedView) or isinstance(known, SummedView):
-        return 1.0
     rng = np.random.default_rng(0)
     held = [clustered.bagged(view, MOST_CLUSTERS, rng) for view in (seen, known)]
     size, columns = len(held[0]), np.concatenate(held)
@@ -188,23 +170,18 @@ def _wider(seen: View | SummedView, known: View | SummedView) -> float:
     return max(1.0, float(np.quantile(ratio, 1 - RISK)) / usual)
 
 
-def few_to_judge(view: View | SummedView) -> bool:
+def few_to_judge(view: View) -> bool:
     """Whether these cases, or patients, are so few that nothing is called fine either."""
-    known = view.effective if isinstance(view, View) else view.clusters
-    return known < clustered.FEWEST
+    return view.effective < clustered.FEWEST
 
 
-def _content(view: View | SummedView, level: float = CONTENT, size: Host | float = 1.0) -> float | None:
-    """The share of the intervals of this level that hold; None where only sums are known."""
-    if isinstance(view, SummedView):
-        return None
+def _content(view: View, level: float = CONTENT, size: Host | float = 1.0) -> float:
+    """The share of the intervals of this level that hold."""
     return float((view.weight * view.holds(level, size)).sum() / view.weight.sum())
 
 
-def _promised(view: View | SummedView, size: float) -> float | None:
+def _promised(view: View, size: float) -> float:
     """The share that intervals would hold if nothing but the size of sigma were wrong."""
-    if isinstance(view, SummedView):
-        return None
 
     def held(law: Law) -> Any:
         low, high = (law.cdf(np.asarray(end / size)) for end in central_bounds(law, CONTENT))
@@ -215,8 +192,6 @@ def _promised(view: View | SummedView, size: float) -> float | None:
 
 def _knowing(asked: Asked) -> Answer:
     view = asked.test
-    if isinstance(view, SummedView):
-        return Answer(None, reason=view.reason)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
     cells = {name: ordered.thirds(key, view.weight) for name, key in keys.items()}
@@ -263,8 +238,6 @@ def _knowing(asked: Asked) -> Answer:
 
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
-    if isinstance(view, SummedView) or isinstance(own, SummedView):
-        return Answer(None, reason=getattr(view, "reason", ""))
     if view.effective < LEAST:
         return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
