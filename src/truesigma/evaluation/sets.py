@@ -33,7 +33,7 @@ from ..recalibrate._shift import fit as fit_shift
 from .recipe import Recipe, load_recipe
 
 LOOKED_AT = 5_000_000  # elements that are looked at together
-SAMPLE = 1_000_000  # elements that are drawn of more
+SAMPLE = 500_000  # elements that are drawn of more
 MAP = 64  # outputs, beyond which they are of one kind
 Given = Any  # Cases, a path, a glob, a manifest, a list of these, or a set that is open
 Tick = Callable[[int], None]  # is called with how many more cases are done
