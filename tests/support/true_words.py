@@ -128,7 +128,7 @@ def _right(groups, w, before):
         (", like", ", but")
     )
     narrow = not fine or (number(low) >= 0.9 - 0.01 and number(high) <= 1.1 + 0.01)
-    return calm and near(value, factor) and number(low) <= factor <= number(high) and narrow
+    return (calm or fine) and near(value, factor) and number(low) <= factor <= number(high) and narrow
 
 
 def _thirds(groups, w):
@@ -145,7 +145,10 @@ def _knows(groups, w, before):
 
 
 def _grows(groups, w, before):
-    return _knows(groups, w, before) and w.off["knowing"] is not True
+    """Nothing is proven against it, or what is proven is too small to matter."""
+    held = [np.square(w.z)[w.thirds(key) == k].mean() for key in (w.sd, w.mu) for k in range(3)]
+    alike = max(np.ptp(np.log(held[:3])), np.ptp(np.log(held[3:]))) < math.log(1.25)
+    return _knows(groups, w, before) and (alike or w.off["knowing"] is not True)
 
 
 def _no_rank(groups, w, before):
@@ -190,6 +193,10 @@ def _gap(text, usual, w, off=True):
 
 def _follows(groups, w, before):
     return _gap(*groups, w, off=False) and w.off["shape"] is not True
+
+
+def _closely(groups, w, before):
+    return _gap(*groups, w) and number(groups[0]) < 5 and w.off["shape"] is not False
 
 
 def _may_be_chance(groups, w, before):
@@ -263,6 +270,7 @@ RULES = [
     ("knowing", FEW, _few),
     ("shape", FEW, _few),
     ("shape", rf"(?:errors follow|no sign against) the Normal law: {GAP}", _follows),
+    ("shape", rf"errors follow the Normal law closely: {GAP}", _closely),
     ("shape", rf"a difference from the Normal law that may be chance: {GAP}", _may_be_chance),
     ("shape", rf"errors lie to one side of the Normal law; {GAP}", _one_side),
     (

@@ -1,9 +1,15 @@
-"""Verdicts on the five questions, in words that say no more than their intervals show."""
+"""Verdicts on the five questions, in words that say no more than their intervals show.
+
+What is shown to be too small to matter is fine, however sure it is that it is not nothing: with enough cases every
+network is biased. What matters is "off" if the data show it, and "unclear" where they show neither.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..core.checks import per_cent
 
@@ -65,7 +71,8 @@ def centre(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     largest = max(abs(reply.low), abs(reply.high))
-    if reply.off:
+    negligible = bias_share(reply.low, reply.high, reply.parts["rmse"]) <= SMALL
+    if reply.off and not negligible:
         side = "low" if reply.value > 0 else "high"
         low, high = sorted((abs(reply.low), abs(reply.high)))
         size = figures(abs(reply.value), low, high, apart=0)
@@ -73,7 +80,7 @@ def centre(reply: Reply) -> Judged:
             "off",
             f"predictions are too {side} by {with_unit(size, reply.unit)} {between(low, high, apart=0)}",
         )
-    if bias_share(reply.low, reply.high, reply.parts["rmse"]) <= SMALL:
+    if negligible:
         return "fine", f"bias below {amount(largest, reply.unit)}"
     return "unclear", f"no sign of a bias, which may be up to {amount(largest, reply.unit)}"
 
@@ -94,16 +101,16 @@ def biases(shares: Sequence[float]) -> Judged:
 def size(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
+    ends = (reply.low, reply.high)
+    asks = f"needs x{figures(reply.value, *ends, apart=1)} {between(*ends, apart=1)}"
+    if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
+        return "fine", f"right size: {asks}"
     if reply.off:
         before = reply.parts.get("before") or {}
         same = before.get("verdict") == "off" and (before["test"] > 1) == (reply.value > 1)
         still = "still " if same else ""
         words = f"{still}{times(reply.value, reply.low, reply.high)}"
         return "off", words + _although(reply.value, reply.parts) + _disagreement(reply)
-    ends = (reply.low, reply.high)
-    asks = f"needs x{figures(reply.value, *ends, apart=1)} {between(*ends, apart=1)}"
-    if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
-        return "fine", f"right size: {asks}"
     if reply.high < 1 and reply.parts.get("heavy"):
         law = LAWS.get(reply.law, reply.law)
         return "unclear", f"{asks}, but tails heavier than the {law} law's do not let the size be told"
@@ -159,20 +166,23 @@ def knowing(reply: Reply) -> Judged:
         return "off", f"sigma ranks the cases the wrong way: {ranked}"
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
-    key = parts["clearest"] if reply.off or "sigma" not in parts else "sigma"
-    shown = [[per_cent(share, digits) for share in parts[key]["content"]] for digits in (0, 1, 2)]
-    held = ", ".join(next((some for some in shown if not reply.off or len(set(some)) > 1), shown[-1]))
+    sizes = [np.log(parts[name]["mean_square"]) for name in ("sigma", "prediction") if name in parts]
+    alike = all(np.ptp(some) <= EVEN / 2 for some in sizes)
+    negligible = alike and max(abs(reply.low), abs(reply.high)) <= EVEN
+    key = parts["clearest"] if "sigma" not in parts or (reply.off and not negligible) else "sigma"
+    shares = [per_cent(share, 0) for share in parts[key]["content"]]
+    held = ", ".join(shares)
     thirds = f"{'its thirds' if key == 'sigma' else 'thirds of the prediction'} hold {held} %"
     if reply.off and bounds is not None and bounds[1] < 0:
         return "off", f"sigma ranks the cases the wrong way: {ranked}; {thirds}"
-    if reply.off and len(set(held.split(", "))) == 1:
+    if reply.off and len(set(shares)) == 1 and not negligible:
         return "off", f"errors do not grow in step with sigma, though {thirds}"
-    if reply.off and bounds is not None and bounds[0] > 0:
+    if reply.off and bounds is not None and bounds[0] > 0 and not negligible:
         uneven = (
             "errors grow with sigma unevenly" if key == "sigma" else "sigma is off for some predicted values"
         )
         return "off", f"{uneven}: {thirds}"
-    if reply.off:
+    if reply.off and not negligible:
         return "off", f"sigma does not follow the errors: {'; '.join(filter(None, (ranked, thirds)))}"
     if parts["constant"] and (rank is None or parts["commonest"] > NEARLY):
         which = "sigma of one output or more" if reply.several else "sigma"
@@ -184,7 +194,7 @@ def knowing(reply: Reply) -> Judged:
         return "unclear", f"no sign that sigma knows which cases are hard: {ranked or thirds}"
     if parts["constant"]:
         return "unclear", f"sigma has too few values to be divided into thirds: {ranked}; {thirds}"
-    if max(abs(reply.low), abs(reply.high)) <= EVEN:
+    if negligible:
         return "fine", f"errors grow with sigma: {ranked}; {thirds}"
     return "unclear", f"no sign against it: {ranked}; {thirds}"
 
@@ -195,6 +205,8 @@ def shape(reply: Reply) -> Judged:
     beyond, inside = reply.parts["beyond_99"], reply.parts["inside_50"]
     law = LAWS.get(reply.law, reply.law)
     gap = f"gap {100 * reply.value:.1f}, chance {100 * reply.parts['reference']:.1f} %"
+    if reply.high <= CLOSE:
+        return "fine", f"errors follow the {law} law{' closely' if reply.off else ''}: {gap}"
     if reply.off:
         # A shift by m moves the distribution by at most 0.4 m or 0.5 m.
         if abs(reply.parts["mean"]) > reply.value and not reply.parts["mean_is_chance"]:
@@ -208,8 +220,6 @@ def shape(reply: Reply) -> Judged:
         elif beyond < 0.007 and inside < 0.5:
             kind = "lighter tails than"
         return "off", f"{kind} the {law} law: {per_cent(beyond, 1)} % lie beyond its 99 % interval; {gap}"
-    if reply.high <= CLOSE:
-        return "fine", f"errors follow the {law} law: {gap}"
     if reply.value > reply.parts["reference"]:
         return "unclear", f"a difference from the {law} law that may be chance: {gap}"
     return "unclear", f"no sign against the {law} law: {gap}"
