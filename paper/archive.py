@@ -17,7 +17,7 @@ from PIL import Image
 
 from truesigma.files.disk import UNREADABLE, check_memory, reading, write_atomically
 from truesigma.files.tables import NO_TEXT, Row
-from truesigma.imaging.data.folder import complain, fill
+from truesigma.imaging.data.folder import complain, tried
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
@@ -118,18 +118,20 @@ def decoded(
         return kept
     files = archive.by_stem(IMAGES, without=without)
 
-    def one(name: str) -> NDArray[np.uint8]:
+    images = np.zeros((len(names), *shape), np.uint8)
+
+    def one(row: int) -> None:
+        name = names[row]
         if name not in files:
             raise FileNotFoundError(name)
         with reading(name, "cannot be read"):
-            return decode(Image.open(io.BytesIO(archive.read(files[name]))))
+            image = decode(Image.open(io.BytesIO(archive.read(files[name]))))
+        if image.shape != shape:
+            raise ValueError(f"has shape {image.shape}, the others {shape}")
+        images[row] = image
 
-    images = np.zeros((len(names), *shape), np.uint8)
-    complain(
-        fill(images, names, one),
-        names,
-        remedy=f"Fetch them from {source}, or take their rows out of the table.",
-    )
+    remedy = f"Fetch them from {source}, or take their rows out of the table."
+    complain(tried(one, len(names)), names, remedy=remedy)
     if cache:
         remember(archive.cache(cache), {"image": images, "name": wanted})
     return images

@@ -38,6 +38,20 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Picked:
+    """Some images of readers, read one at a time. places: the reader of each, and its position there."""
+
+    places: tuple[tuple[Tensor | Reader, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> Tensor:
+        images, at = self.places[index]
+        return images[at]
+
+
+@dataclass(frozen=True, eq=False)
 class Split:
     """The cases of one split: images, scaled targets, names and groups.
 
@@ -114,6 +128,27 @@ class Split:
     def together(self) -> tuple[str, ...] | None:
         """The owners of the cases, patients or otherwise groups, who are never in two splits."""
         return self.group if self.patient is None else self.patient
+
+    def part(self, rows: Any) -> Split:
+        """Select some cases by their positions.
+
+        >>> Split(torch.zeros(3, 1, 8, 8), torch.zeros(3, 1), ("a", "b", "c")).part([2, 0]).name
+        ('c', 'a')
+        """
+        at, images = torch.as_tensor(rows, dtype=torch.long), self.images
+
+        def some(labels: tuple[Any, ...] | None) -> Any:
+            return None if labels is None else tuple(labels[k] for k in at.tolist())
+
+        return Split(
+            images[at] if isinstance(images, Tensor) else Picked(tuple((images, k) for k in at.tolist())),
+            self.target[at],
+            some(self.name),
+            some(self.group),
+            None if self.inputs is None else self.inputs[at],
+            some(self.patient),
+            self.columns,
+        )
 
     def __len__(self) -> int:
         return len(self.images)

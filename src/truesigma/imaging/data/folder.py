@@ -6,19 +6,19 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ...core.checks import number_of
 from ...files.disk import UNREADABLE, reason
 from ...files.headers import Header, read_header
+from .dataset import Picked, Reader
 from .prepare import NO_SPACING, Layout
 from .rows import check_alike
 
@@ -32,61 +32,29 @@ class BrokenFiles(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class FileReader:
-    """Images read from disk one at a time; an error names a file that cannot be read."""
+    """Images read from disk one at a time; an error names all files that cannot be read, and what to do.
 
-    folder: Path
-    names: tuple[str, ...]
-    layout: Layout
-    spacing: tuple[tuple[float, ...], ...]  # of each image, if the file does not say it
-    like: NDArray[Any]  # one image: the others must have its shape and dtype
+    names: of the images. decode: from an image's position to its stored form.
+    """
+
+    names: Sequence[str]
+    decode: Callable[[int], Tensor]
+    remedy: str = REMEDY
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def __repr__(self) -> str:
-        return f"FileReader({len(self)} images {self.like.shape} {self.like.dtype} below {self.folder})"
-
     def __getitem__(self, index: int) -> Tensor:
         try:
-            return torch.from_numpy(self.decode(index))
+            return self.decode(index)
         except UNREADABLE as error:
-            complain(self.broken, self.names, remedy=REMEDY)
+            complain(self.broken, self.names, remedy=self.remedy)
             raise BrokenFiles(f"{self.names[index]} could not be read ({reason(error)})") from error
 
     @cached_property
     def broken(self) -> dict[int, str]:
         """Find the files that cannot be read, by row. All are checked, since a broken file is seldom alone."""
-
-        def look(row: int) -> NDArray[Any]:
-            self.decode(row)
-            return np.empty(0)
-
-        return fill(np.empty((len(self), 0)), range(len(self)), look)
-
-    def decode(self, row: int) -> NDArray[Any]:
-        """Decode one image to its stored form; an error if it is unlike the others."""
-        image = _decoded(self.folder, self.names, self.layout, self.spacing, row)
-        if len(image) != len(self.like):
-            raise ValueError(
-                f"has {number_of(len(image), 'channel')}, the others {len(self.like)}; save all as grey, or all "
-                "as colour"
-            )
-        if image.shape != self.like.shape:
-            raise ValueError(
-                f"has shape {image.shape}, the others {self.like.shape}; a size makes them equal"
-            )
-        if image.dtype != self.like.dtype:
-            raise ValueError(
-                f"has more or fewer bits per pixel than the others ({image.dtype}, {self.like.dtype})"
-            )
-        if image.dtype != np.uint8 and not np.isfinite(image).all():
-            raise ValueError("holds values that are not finite")
-        return image
-
-    def part(self, rows: NDArray[np.int64]) -> FileReader:
-        """A reader of some of the images."""
-        spacing = tuple(self.spacing[k] for k in rows) if self.spacing else ()
-        return replace(self, names=tuple(self.names[k] for k in rows), spacing=spacing)
+        return tried(self.decode, len(self))
 
 
 def read_images(
@@ -97,7 +65,7 @@ def read_images(
     *,
     skip_broken: bool,
     memory: float,
-) -> tuple[Tensor | FileReader, list[int]]:
+) -> tuple[Tensor | Reader, list[int]]:
     """Read images into memory, or prepare to stream them; and the rows they belong to.
 
     Args:
@@ -110,15 +78,25 @@ def read_images(
     """
     if layout.mm_per_pixel:
         _check_scale(folder, names, layout, spacing)
-    reader = _reader(folder, tuple(names), layout, tuple(spacing or ()))
-    streamed = len(names) * reader.like.nbytes > memory * 1e9
-    if streamed and skip_broken:
-        broken = reader.broken
-    elif streamed:
-        broken = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
+
+    def stored(row: int) -> Tensor:
+        return torch.from_numpy(layout.stored(folder / names[row], spacing[row] if spacing else ()))
+
+    like = _first(stored, names)
+
+    def decode(row: int) -> Tensor:
+        image = stored(row)
+        check_like(image, tuple(like.shape), like.dtype)
+        return image
+
+    reader = FileReader(names, decode)
+    streamed = len(names) * like.nbytes > memory * 1e9
+    if streamed:
+        gone = {k: "no such file" for k, name in enumerate(names) if not (folder / name).exists()}
+        broken = reader.broken if skip_broken else gone
     else:
-        out = np.zeros((len(names), *reader.like.shape), reader.like.dtype)
-        broken = fill(out, range(len(names)), reader.decode)
+        out = torch.zeros((len(names), *like.shape), dtype=like.dtype)
+        broken = tried(lambda row: out[row].copy_(decode(row)), len(names))
     if broken and skip_broken:
         shown = ", ".join(names[k] for k in list(broken)[:10])
         warnings.warn(f"{len(broken)} of {len(names)} images left out: {shown}", stacklevel=3)
@@ -126,8 +104,54 @@ def read_images(
         complain(broken, names, remedy=REMEDY)
     keep = [k for k in range(len(names)) if k not in broken]
     if streamed:
-        return reader.part(np.array(keep)), keep
-    return torch.from_numpy(out[keep] if broken else out), keep
+        return Picked(tuple((reader, k) for k in keep)), keep
+    return out[keep] if broken else out, keep
+
+
+def check_like(image: Tensor, shape: tuple[int, ...], dtype: torch.dtype, others: str = "the others") -> None:
+    """Refuse an image (channel, *space) that cannot be joined with others, or holds what is not a number."""
+    if len(image) != shape[0]:
+        raise ValueError(
+            f"has {number_of(len(image), 'channel')}, {others} {shape[0]}; save all as grey, or all as colour"
+        )
+    if tuple(image.shape) != shape:
+        raise ValueError(f"has shape {tuple(image.shape)}, {others} {shape}; a size makes them equal")
+    if image.dtype != dtype:
+        here, there = ("8" if one == torch.uint8 else "more than 8" for one in (image.dtype, dtype))
+        raise ValueError(f"has {here} bits per pixel, {others} {there}: save all from the originals alike")
+    if image.is_floating_point() and not bool(torch.isfinite(image).all()):
+        raise ValueError("holds values that are not finite")
+
+
+def tried(read: Callable[[int], Any], count: int) -> dict[int, str]:
+    """Call `read` with each row, in threads; returns what went wrong, by row.
+
+    >>> tried(lambda row: 1 // row, 0), tried([1, 2].index, 2)
+    ({}, {0: '0 is not in list'})
+    """
+
+    def one(row: int) -> str:
+        try:
+            read(row)
+        except UNREADABLE as error:
+            return reason(error)
+        return ""
+
+    with ThreadPoolExecutor(max_workers=cores()) as pool:
+        return {row: why for row, why in enumerate(pool.map(one, range(count))) if why}
+
+
+def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
+    """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
+    if broken:
+        shown = "; ".join(f"{names[row]} ({why})" for row, why in list(broken.items())[:10])
+        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise BrokenFiles(f"{len(broken)} of {len(names)} images could not be read: {shown}{more}. {remedy}")
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def read_headers(folder: Path, names: Sequence[str], *, dimensions: int = 0) -> list[Header | None]:
@@ -166,64 +190,13 @@ def _check_scale(folder: Path, names: Sequence[str], layout: Layout, spacing: Sp
         )
 
 
-def _reader(folder: Path, names: tuple[str, ...], layout: Layout, spacing: Any) -> FileReader:
-    """Make a reader; the first readable image is the pattern for all."""
+def _first(stored: Callable[[int], Tensor], names: Sequence[str]) -> Tensor:
+    """Read the first readable image, the pattern for all."""
     broken: dict[int, str] = {}
-    for k in range(len(names)):
+    for row in range(len(names)):
         try:
-            return FileReader(folder, names, layout, spacing, _decoded(folder, names, layout, spacing, k))
-        except UNREADABLE as error:
-            broken[k] = reason(error)
-    complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
-    raise AssertionError("unreachable: a table has at least one row")
-
-
-def _decoded(folder: Path, names: Sequence[str], layout: Layout, spacing: Spacings, row: int) -> NDArray[Any]:
-    return layout.stored(folder / names[row], spacing[row] if spacing else ())
-
-
-def cores() -> int:
-    """Count the processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def fill(
-    out: NDArray[Any], names: Sequence[Any], decode: Callable[[Any], NDArray[Any]], *, workers: int = 0
-) -> dict[int, str]:
-    """Decode every name into its row of `out`, in threads; returns what went wrong, by row.
-
-    Arguments:
-        out: (case, ...), filled in place; rows that failed are left as they were.
-        names: one per row, handed to `decode`.
-        decode: name -> array of a row's shape.
-        workers: threads; 0: one per core.
-
-    >>> out = np.zeros((2, 1))
-    >>> fill(out, ["1", "x"], lambda name: np.array([float(name)])), out.tolist()
-    ({1: "could not convert string to float: 'x'"}, [[1.0], [0.0]])
-    """
-    broken: dict[int, str] = {}
-
-    def one(row: int) -> None:
-        try:
-            image = decode(names[row])
-            if image.shape != out.shape[1:]:
-                raise ValueError(f"has shape {image.shape}, the others {out.shape[1:]}")
-            out[row] = image
+            return stored(row)
         except UNREADABLE as error:
             broken[row] = reason(error)
-
-    with ThreadPoolExecutor(max_workers=workers or cores()) as pool:
-        for _ in pool.map(one, range(len(names))):
-            pass
-    return dict(sorted(broken.items()))
-
-
-def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> None:
-    """Raise BrokenFiles, naming up to ten of the files and saying how many there are, if there are any."""
-    if broken:
-        shown = "; ".join(f"{names[row]} ({why})" for row, why in list(broken.items())[:10])
-        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
-        raise BrokenFiles(f"{len(broken)} of {len(names)} images could not be read: {shown}{more}. {remedy}")
+    complain(broken, names, remedy="None can be read: are the paths relative to the folder?")
+    raise AssertionError("unreachable: a table has at least one row")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dataset import DataSet, Reader, Split
+from .dataset import DataSet, Picked, Reader, Split
 from .splits import by_fold, by_group
 
 HELD, POOL = "held", "folds"
@@ -53,7 +53,7 @@ class Fold:
             raise ValueError(
                 f"fold {self.number} of {self.folds} has no cases for {', '.join(few)}: take fewer folds"
             )
-        splits = {name: _some(pool, at) for name, at in rows.items()}
+        splits = {name: pool.part(at) for name, at in rows.items()}
         return replace(data, splits=splits | ({"test": data.splits["test"]} if "test" in data.splits else {}))
 
 
@@ -85,32 +85,3 @@ def fold_numbers(pool: Split, folds: int, seed: int) -> np.ndarray:
 
 def _patients(pool: Split) -> Sequence[str]:
     return pool.name if pool.together is None else pool.together
-
-
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """Some images of several readers, read one at a time."""
-
-    places: tuple[tuple[Tensor | Reader, int], ...]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, index: int) -> Tensor:
-        images, at = self.places[index]
-        return images[at]
-
-
-def _some(pool: Split, rows: np.ndarray) -> Split:
-    """Select some cases of a split."""
-    at = torch.from_numpy(rows)
-    images = pool.images
-    return Split(
-        images[at] if isinstance(images, Tensor) else Picked(tuple((images, int(k)) for k in rows)),
-        pool.target[at],
-        tuple(pool.name[k] for k in rows),
-        None if pool.group is None else tuple(pool.group[k] for k in rows),
-        None if pool.inputs is None else pool.inputs[at],
-        None if pool.patient is None else tuple(pool.patient[k] for k in rows),
-        pool.columns,
-    )

@@ -16,6 +16,7 @@ from ...core.arrays import Host
 from ...files.disk import reading
 from .dataset import DataSet, Prepare
 from .fingerprint import names_hash
+from .folder import check_like
 from .folds import Fold
 from .inputs import Inputs, inputs_from
 from .prepare import Normalise
@@ -132,10 +133,6 @@ def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
         )
 
 
-# Type of a stored image, by whether it is uint8: images of more than 8 bits are kept as floats.
-BITS = {True: "8 bits per pixel", False: "more than 8 bits per pixel (16, or floating point numbers)"}
-
-
 @dataclass(frozen=True, eq=False)
 class Intake:
     """The way of a new image's file into a network: read, checked, and prepared like the training images.
@@ -157,15 +154,7 @@ class Intake:
         with reading(path.name, "cannot be read", "restore it"):
             known = {"spacing": self.spacing[path]} if path in self.spacing else {}
             image = self.read(str(path), **known)
-        if tuple(image.shape) != self.shape:
-            raise ValueError(f"has shape {tuple(image.shape)}; the training images have {self.shape}")
-        if image.dtype != self.dtype:
-            here, there = (BITS[one == torch.uint8] for one in (image.dtype, self.dtype))
-            raise ValueError(
-                f"has {here}, the training images {there}: save it from the original as they were"
-            )
-        if image.is_floating_point() and not bool(torch.isfinite(image).all()):
-            raise ValueError("holds values that are not finite")
+        check_like(image, self.shape, self.dtype, "the training images")
         return image
 
     def numbers(self, paths: Sequence[Path]) -> Host | None:

@@ -164,18 +164,9 @@ def load(
     known = fit_inputs([rows[k] for k in index["train"]], beside, folder / csv, columns, pool)
     numbers = known.standardised(known.raw(rows, folder / csv)) if known else None
     scaled = torch.from_numpy(((values - low) / (high - low)).astype(np.float32))
-    parts = {
-        key: Split(
-            images[torch.from_numpy(at)] if isinstance(images, Tensor) else images.part(at),
-            scaled[at],
-            tuple(names[k] for k in at),
-            None if groups is None else tuple(groups[k] for k in at),
-            None if numbers is None else numbers[at],
-            None if patients is None else tuple(patients[k] for k in at),
-            tuple(several),
-        )
-        for key, at in index.items()
-    }
+    whose = None if patients is None else tuple(patients)
+    every = Split(images, scaled, tuple(names), groups, numbers, whose, tuple(several))
+    parts = {key: every.part(at) for key, at in index.items()}
     _warn_of_copies(parts)
     units = tuple(word.strip() for word in unit.split(","))
     units = units * len(columns) if len(units) == 1 else units

@@ -1,9 +1,7 @@
 """Predict with trained networks: the cases of a split, or new image files without targets."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,14 @@ from ...core.cases import Cases
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
-from ...files.disk import UNREADABLE, reason
 from ...files.images import ENDINGS, is_image, is_series
-from ..data.dataset import DataSet, batches, resident
-from ..data.folder import complain
-from ..data.inputs import with_planes
+from ..data.dataset import DataSet, Split, batches, resident
+from ..data.folder import FileReader
 from ..data.source import Intake
 from ..data.units import SCALED, units_of
 from ..sampling.draws import Masks, Precision, dropout_draws, dropout_moments, ensemble_draws
 from ..sampling.moments import MonteCarloError, error_of
 
-AHEAD = 2  # batches of new images that are read while one is predicted
 Noted = Callable[[MonteCarloError], None]
 Told = Callable[[int], None]  # is called with how many more cases were handed to the network
 
@@ -143,11 +138,22 @@ def predict_images(
     """
     members = [nets] if isinstance(nets, nn.Module) else list(nets)
     device = next(members[0].parameters()).device
-    broken: dict[int, str] = {}
-    stored = _read(files, way, batch, max(1, workers), broken, skip_broken)
-    images = _counted((_entering(way, paths, one.to(device)) for paths, one in stored), progress)
-    value = _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
-    return [path for row, path in enumerate(files) if row not in broken], value
+    reader = _reader(files, way)
+    if skip_broken and len(reader.broken) < len(files):
+        files = [path for row, path in enumerate(files) if row not in reader.broken]
+        reader = _reader(files, way)
+    raw, unknown = way.numbers(files), torch.full((len(files), 1), torch.nan)
+    inputs = None if raw is None else way.inputs.standardised(raw)
+    split = Split(reader, unknown, tuple(reader.names), inputs=inputs)
+    made = batches(split, batch, prepare=way.prepare, device=device, workers=workers)
+    images = _counted((one.images for one in made), progress)
+    return list(files), _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
+
+
+def _reader(files: Sequence[Path], way: Intake) -> FileReader:
+    """Stream the images of files, as they are stored for the network."""
+    remedy = "Restore them, or leave them out (--skip-broken)."
+    return FileReader([str(path) for path in files], lambda row: way.stored(files[row]), remedy)
 
 
 def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
@@ -235,40 +241,3 @@ def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
         spread=value.spread,
         mask=known,
     )
-
-
-def _entering(way: Intake, paths: Sequence[Path], stored: Tensor) -> Tensor:
-    """Prepare a stored batch for the network, and add its inputs."""
-    raw = way.numbers(paths)
-    return with_planes(way.prepare(stored), None if raw is None else way.inputs.standardised(raw))
-
-
-def _read(
-    files: Sequence[Path], way: Intake, size: int, workers: int, broken: dict[int, str], skip: bool
-) -> Iterator[tuple[list[Path], Tensor]]:
-    """Yield stored batches of the readable files; the broken ones are collected, and named together at the end."""
-    starts = range(0, len(files), size)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-
-        def begin(start: int) -> list[tuple[int, Future[Tensor]]]:
-            rows = range(start, min(start + size, len(files)))
-            return [(row, pool.submit(way.stored, files[row])) for row in rows]
-
-        waiting = deque(begin(start) for start in starts[: AHEAD + 1])
-        for k in range(len(starts)):
-            good: list[Tensor] = []
-            paths: list[Path] = []
-            for row, future in waiting.popleft():
-                try:
-                    good.append(future.result())
-                    paths.append(files[row])
-                except UNREADABLE as error:
-                    broken[row] = reason(error)
-            if k + AHEAD + 1 < len(starts):
-                waiting.append(begin(starts[k + AHEAD + 1]))
-            # Once a file is broken and may not be skipped, the others are only read, to name all that are broken.
-            if good and (skip or not broken):
-                yield paths, torch.stack(good)
-    if not skip or len(broken) == len(files):
-        names = [str(path) for path in files]
-        complain(broken, names, remedy="Restore them, or leave them out (--skip-broken).")

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ...core.law import Law
-from ..data.dataset import DataSet, Split
+from ..data.dataset import DataSet
 from ..network.two_head import TwoHead
 from ..recipe import TrainingRecipe
 from ..training.devices import chosen_device
@@ -128,20 +127,8 @@ def _train(
 
 def _part(data: DataSet, sizes: dict[str, int]) -> DataSet:
     """The first cases of some splits."""
-    return replace(data, splits={name: _first(data.splits[name], size) for name, size in sizes.items()})
-
-
-def _first(split: Split, size: int) -> Split:
-    count = min(size, len(split))
-    images = split.images
-    if not isinstance(images, Tensor):
-        images = torch.stack([images[k] for k in range(count)])
-    group = None if split.group is None else split.group[:count]
-    inputs = None if split.inputs is None else split.inputs[:count]
-    patient = None if split.patient is None else split.patient[:count]
-    return Split(
-        images[:count], split.target[:count], split.name[:count], group, inputs, patient, split.columns
-    )
+    kept = {name: range(min(size, len(data.splits[name]))) for name, size in sizes.items()}
+    return replace(data, splits={name: data.splits[name].part(rows) for name, rows in kept.items()})
 
 
 def peak_memory() -> int:
