@@ -173,15 +173,6 @@ def test_options_are_checked(options, words):
         aux.fit(sample.prediction(), sample.target, **options)
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [{"weights": [[1.0], [1.0]]}, {"weights": [[1.0, 2.0], [1.0], [1.0], [0.0]]}, {"weights": [[math.nan]]}],
-)
-def test_stored_networks_are_checked(stored):
-    with pytest.raises(ValueError, match="no network of two layers"):
-        aux.from_dict(stored)
-
-
 def test_what_lies_far_beyond_the_calibration_cases_is_doubted_and_held():
     """Thirty cases with a sigma between 1 and 2 that is the wronger the larger it is; then one of 50."""
     v = np.geomspace(1.0, 4.0, 30)

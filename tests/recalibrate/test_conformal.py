@@ -266,8 +266,8 @@ def test_refusals_of_options():
         fitted(prediction)
     with pytest.raises(ValueError, match="cannot be exported"):
         fitted.variance_ratio(1.0)
-    with pytest.raises(ValueError, match="fit it again"):
-        conformal.Conformal(fitted.common, 1.0, 2, tails="lower")
+    with pytest.raises(ValueError, match="does not fit"):
+        load_recalibration({**fitted.to_dict(), "tails": "lower"})
 
 
 def test_a_promise_of_cases_holds_where_patients_with_many_cases_are_harder():

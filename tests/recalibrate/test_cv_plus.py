@@ -167,7 +167,7 @@ def test_a_strangers_card_is_checked(change):
     held_out, y, fold, _ = simulated()
     stored = cv_plus.fit(held_out, y, fold=fold).to_dict()
     assert load_recalibration(stored).to_dict() == stored
-    with pytest.raises(ValueError, match=r"cross-fitted models.*Fit it again"):
+    with pytest.raises(ValueError, match="Fit it again"):
         load_recalibration({**stored, **change})
 
 

@@ -133,6 +133,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="group site 1: every calibration error is exactly 0"):
         sigma_by_group.fit(prediction, np.where(group == "site 1", 0.0, y), group=group)
     stored = sigma_by_group.fit(prediction, y, group=group).to_dict()
-    stored["groups"]["site 0"] = {**stored["groups"]["site 0"], "factor": -1.0}
+    stored["groups"]["site 0"] = {**stored["groups"]["site 0"], "factor": "1"}
     with pytest.raises(ValueError, match="Fit it again"):
         load_recalibration(stored)

@@ -124,5 +124,5 @@ def test_refusals():
         two_factor.TwoFactor((1.0, 1.0))(Prediction(0 * y, aleatoric=A))
     with pytest.raises(ValueError, match="exactly 0"):
         two_factor.fit(Prediction(0 * y, aleatoric=A, epistemic=E), 0 * y)
-    with pytest.raises(ValueError, match="Fit them again"):
-        two_factor.TwoFactor((0.0, 0.0))
+    with pytest.raises(ValueError, match="is 0 or overflows"):
+        two_factor.TwoFactor((0.0, 0.0))(Prediction(0 * y, aleatoric=A, epistemic=E))

@@ -5,7 +5,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..files.toml import check_keys, converted, kind_of
+from ..core.typed import check_keys, converted, kind_of
 from ._options import split_pair
 
 Words = Mapping[str, Any]  # the type of each key

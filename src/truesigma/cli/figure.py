@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ..files.toml import check_keys
+from ..core.typed import check_keys
 from ._cases import read_set, read_unlabelled, refuse_maps
 from ._options import (
     Column,

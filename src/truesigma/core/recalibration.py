@@ -1,7 +1,6 @@
 """The interface of a fitted recalibration, and how one is read back from its stored form."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from typing import (
@@ -13,6 +12,7 @@ from typing import (
     TypeVar,
     cast,
     get_args,
+    get_type_hints,
     overload,
     runtime_checkable,
 )
@@ -28,9 +28,11 @@ from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
 from .scores import Sum
 from .tally import Tally
+from .typed import converted, make, plain
 from .values import UNHEARD, Draws, Interval, Prediction, changed, check_prediction, raw_spread, sound
 
 Fitted = TypeVar("Fitted", covariant=True)
+T = TypeVar("T")
 Options = ParamSpec("Options")
 Given = TypeVar("Given", Prediction, Cases)
 
@@ -236,6 +238,7 @@ def on_cases(
     (9.0, 3.0)
     """
     (_, *options), known = signature(fit).parameters.values(), signature(_arrays).parameters
+    hints = get_type_hints(fit)
     fit_with: Callable[..., Fitted] = fit
     tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
     taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
@@ -243,6 +246,7 @@ def on_cases(
     @wraps(fit)
     def call(prediction: Any, target: Any = None, **given: Any) -> Any:
         data = {name: given.pop(name) for name in known if name in given}
+        given = {name: converted(name, one, hints.get(name)) for name, one in given.items()}
         cases = prediction
         if not isinstance(prediction, taken):
             if isinstance(prediction, Prediction):
@@ -288,9 +292,10 @@ def load_recalibration(stored: Mapping[str, Any]) -> Recalibration:
         )
     try:
         made: Recalibration = plugins.load("recalibrate", name).from_dict(described)
-    except (TypeError, KeyError) as problem:
-        raise Refusal(f"the stored recalibration {name!r} does not fit its plug-in: {problem}.") from problem
-    check_choice("part", getattr(made, "part", "total"), "total", "aleatoric")  # not only where it is applied
+    except (TypeError, ValueError, LookupError) as problem:
+        raise Refusal(
+            f"the stored recalibration {name!r} does not fit its plug-in: {problem}. Fit it again."
+        ) from problem
     return made
 
 
@@ -336,26 +341,18 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
 
 
 def stored(name: str) -> Callable[[Any], dict[str, Any]]:
-    """The `to_dict` of a recalibration whose fields are plain values: its name and its fields.
+    """The `to_dict` of a recalibration: its name and its fields, of which `restored` makes it again.
 
     >>> from truesigma.recalibrate.sigma import Sigma
     >>> Sigma(2.0, None).to_dict()
     {'name': 'sigma', 'factor': 2.0, 'standard_error': None, 'part': 'total'}
     """
-    return lambda self: {"name": name, **{one.name: _plain(getattr(self, one.name)) for one in fields(self)}}
+    return lambda self: {"name": name, **plain(self)}
 
 
-def _plain(value: Any) -> Any:
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
-
-
-def restored(kind: Callable[..., Fitted]) -> Callable[[Mapping[str, Any]], Fitted]:
-    """The `from_dict` that goes with `stored`, for a recalibration whose fields are plain values."""
-    return lambda given: kind(**{name: _tuples(value) for name, value in given.items()})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+def restored(kind: type[T]) -> Callable[[Mapping[str, Any]], T]:
+    """The `from_dict` that goes with `stored`: each value is checked against the type of its field."""
+    return partial(make, kind)
 
 
 def with_law(prediction: Prediction, law: Law) -> Prediction:

@@ -14,6 +14,7 @@ from ..core.cases import Cases, first_group
 from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
+from ..core.typed import make
 from ..core.values import Draws, Prediction
 from ..engine import Engine
 from ..files.described import made_by
@@ -281,7 +282,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         data, used = dict(stored["data"]), dict(stored["versions"])
         if "range" in data:
             check_extent(data)
-        refer = Referral(**stored["refer"]) if "refer" in stored else None
+        refer = make(Referral, stored["refer"], "refer.") if "refer" in stored else None
         asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:
         raise

@@ -16,8 +16,9 @@ from ..core.decompose import decompose
 from ..core.elements import Part
 from ..core.law import Undefined
 from ..core.outputs import case_means
+from ..core.typed import check_keys
 from ..core.values import Draws, Prediction, changed
-from ..files.toml import check_keys, read_toml
+from ..files.toml import read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..core.typed import check_keys
 from ..evaluation.recipe import FOLDER, recipe_names
-from ..files.toml import check_keys, read_toml
+from ..files.toml import read_toml
 
 __all__ = ["TrainingRecipe", "load_recipe"]
 

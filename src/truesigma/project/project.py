@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.checks import check_level
+from ..core.typed import check_keys, make
 from ..files.disk import plain, read_json
-from ..files.toml import check_keys, make, read_toml
+from ..files.toml import read_toml
 
 
 @dataclass(frozen=True)

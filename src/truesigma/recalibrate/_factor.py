@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases
-from ..core.checks import check_choice, check_enough, nothing_left
-from ..core.elements import Elements, Error, Outputs, Part, blocks, check_error, check_outputs
+from ..core.checks import check_enough, nothing_left
+from ..core.elements import Elements, Error, Outputs, Part, blocks
 from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
@@ -100,9 +100,6 @@ def factor_from(sums: Mapping[str, Sum], moment: int, solver: str = "closed") ->
 
 def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str, Sum]:
     """Gather what the fit needs from a tally; clusters are its patients, or else its groups."""
-    check_choice("part", part, "total", "aleatoric")
-    check_outputs(outputs)
-    check_error(error)
     if error != "mean" or outputs not in ("separate", tally.outputs):
         raise Refusal(
             f"error is {error!r}, and a tally holds errors of mean predictions; outputs is {outputs!r}, and this tally "
@@ -153,7 +150,6 @@ def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") 
     >>> factor_of(*both_sums(gather(cases, part="total", outputs="separate", error="mean")), moment=2).value
     2.0
     """
-    check_choice("solver", solver, "closed", "gradient")
     check_enough(cases[0])
     mean = float(cases[2] / cases[1])
     if mean == 0:

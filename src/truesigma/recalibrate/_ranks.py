@@ -6,7 +6,6 @@ whom there are n_g, counts 1 / ((G + 1) n_g), and 1 / (G + 1) lies at infinity (
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,15 +35,6 @@ class Ranks:
     levels: tuple[float, ...]
     cases: int  # or patients: whatever is exchangeable
 
-    def __post_init__(self) -> None:
-        scores, levels = np.array(self.scores), np.array(self.levels)
-        rising = scores.size > 0 and (np.diff(scores) >= 0).all() and (np.diff(levels) >= 0).all()
-        if not (rising and scores.size == levels.size and levels[0] > 0 and levels[-1] < 1):
-            raise Refusal(
-                f"{scores.size} scores with {levels.size} levels are not those of a conformal fit; expected as many, "
-                "rising, and levels between 0 and 1. Fit it again."
-            )
-
     def bound(self, level: float) -> float:
         """The score that a new case stays below with that probability; infinite where the cases are too few for it."""
         place = int(np.searchsorted(np.array(self.levels), level - SLACK))
@@ -54,14 +44,6 @@ class Ranks:
         """The bounds at an array of levels."""
         places = np.searchsorted(np.array(self.levels), levels - SLACK)
         return np.append(np.array(self.scores), math.inf)[places]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"scores": list(self.scores), "levels": list(self.levels), "cases": self.cases}
-
-    @staticmethod
-    def from_dict(stored: Mapping[str, Any]) -> "Ranks":
-        numbers = {name: tuple(float(x) for x in stored[name]) for name in ("scores", "levels")}
-        return Ranks(**{**stored, **numbers})
 
 
 def ranks_of(
@@ -134,23 +116,18 @@ def thinned(levels: Host) -> Host:
     return kept
 
 
-def check_promise(name: str, weight: Any, *options: tuple[str, str, tuple[str, ...]]) -> None:
-    """Refuse weights, since weighted cases are not exchangeable, and unknown values of options (name, value, known)."""
+def check_unweighted(name: str, weight: Any) -> None:
+    """Refuse weights, since weighted cases are not exchangeable."""
     if weight is not None:
         raise Refusal(
             f"{name} was given a weight; its guarantee needs exchangeable cases, which count alike. Leave the weight "
             "out, or use isotonic, which takes weights."
         )
-    for option, value, known in options:
-        if value not in known:
-            raise Refusal(f"{option} is {value!r}; expected one of {', '.join(known)}.")
 
 
 def check_of(of: Of, most: int, promise: Promise, patient: Any) -> int:
     """Return the declared bound of a patient's cases where the promise averages over cases, else 0."""
     check_whole("most", most, 0)
-    if of not in ("patient", "case"):
-        raise Refusal(f"of is {of!r}; expected 'patient' or 'case': what coverage is averaged over.")
     if of == "patient" or patient is None:
         return 0
     if promise == "all" or not most:

@@ -48,10 +48,6 @@ class Referral:
     off: float | None = None  # the share of the kept cases that are off, however the promise averages
     most: int = 0  # cases that a patient has at most, where the promise is of cases; 0: of patients
 
-    def __post_init__(self) -> None:
-        if not (self.threshold is None or 0 <= self.threshold < math.inf):
-            raise Refusal(f"the threshold of the referral is {self.threshold!r}; fit it again.")
-
     def __call__(self, prediction: Prediction) -> Host:
         """Whether each case is to be referred, (case,): by the sigma of its prediction as it was before recalibration.
 

@@ -9,7 +9,6 @@ cases which look alike err alike, here and there, is assumed: without labels it 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -73,25 +72,6 @@ class CovariateShift:
             f"{self.effective:.0f}; new and old are told apart with an AUROC of {self.auroc:.2f}, and "
             f"{100 * self.beyond:.2g} % of the new are where 1 % of the old are; {ASSUMED}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        numbers = {name: getattr(self, name) for name in ("effective", "auroc", "beyond")}
-        lists = {name: list(getattr(self, name)) for name in ("centre", "spread", "cases")}
-        return {**lists, **numbers, "models": [list(one) for one in self.models]}
-
-
-def shift_from(stored: Mapping[str, Any]) -> CovariateShift:
-    """Read back a shift from what `to_dict` gave."""
-    models = tuple(tuple(float(x) for x in one) for one in stored["models"])
-    lists = {name: tuple(float(x) for x in stored[name]) for name in ("centre", "spread")}
-    features = len(lists["centre"])
-    finite = all(math.isfinite(x) for one in (*models, *lists.values()) for x in one)
-    fits = models and {len(one) for one in models} == {1 + 2 * features} and len(lists["spread"]) == features
-    if not (fits and finite and min(lists["spread"], default=0) > 0):
-        raise Refusal(
-            f"a shift of {features} features has models of other ones, or no numbers; fit it again."
-        )
-    return CovariateShift(**{**stored, **lists, "models": models, "cases": tuple(stored["cases"])})
 
 
 def features_of(prediction: Prediction) -> Host:

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.arrays import Array, Host, flat, like, namespace, to_host
 from ..core.bins import segment_sums
 from ..core.cases import Cases
-from ..core.checks import check_choice, check_whole
+from ..core.checks import check_whole
 from ..core.elements import Elements, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import factor_sums
@@ -52,16 +52,6 @@ class Aux:
     part: Part = "total"
     outputs: Outputs = "separate"
     seen: tuple[float, float] | None = None  # lowest and highest log v of the calibration cases
-
-    def __post_init__(self) -> None:
-        sizes = [len(w) for w in self.weights]
-        fits = sizes == [1] or (len(sizes) == 4 and sizes[:3] == [sizes[0]] * 3 and sizes[3] == 1)
-        finite = all(math.isfinite(w) for layer in self.weights for w in layer)
-        if not fits or not finite or self.divisor <= 0:
-            raise Refusal(
-                f"weights of sizes {sizes} and divisor {self.divisor} are no network of two layers; expected finite "
-                "weights W1, b1, W2 of one size and a single b2. Fit it again."
-            )
 
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
@@ -186,9 +176,8 @@ def fit(
     """
     for name, count, least in (("hidden", hidden, 0), ("steps", steps, 1), ("seed", seed, 0)):
         check_whole(name, count, least)
-    if not (isinstance(rate, float | int) and 0 < rate < math.inf):
+    if not 0 < rate < math.inf:
         raise Refusal(f"rate is {rate!r}; expected a number above 0, such as 0.003.")
-    check_choice("standardise", standardise, True, False)
     # One bias in log space is sigma scaling: the network starts there, and adds what one factor cannot do.
     sums, law = cases
     known = {"case": sums["factor"]} if sums else {}

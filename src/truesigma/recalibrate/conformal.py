@@ -10,7 +10,6 @@ Where cases are weighted to be like those of a new site, the rank is the first a
 add up to $\gamma (W + w)$, W their sum and w the weight of the new case: bounds that differ by case.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +25,11 @@ from ..core.checks import check_group, check_level
 from ..core.elements import Part
 from ..core.errors import Refusal
 from ..core.law import Empirical
-from ..core.recalibration import on_cases, on_predictions, select_part, with_law
+from ..core.recalibration import on_cases, on_predictions, restored, select_part, stored, with_law
 from ..core.values import Prediction
 from ..core.varying import Around
-from ._ranks import Of, Promise, Ranks, check_of, check_promise, half_of, observed, ranks_of
-from ._shift import CovariateShift, features_of, shift_from
+from ._ranks import Of, Promise, Ranks, check_of, check_unweighted, half_of, observed, ranks_of
+from ._shift import CovariateShift, features_of
 
 TITLE = "conformal"
 NEEDS = ("groups:by=group",)
@@ -102,14 +101,7 @@ class Conformal:
     total: float = 0.0  # weight of the calibration cases, where they are
 
     def __post_init__(self) -> None:
-        for sides in (self.common, *(self.groups or {}).values()):
-            if self.tails not in SIDES or set(sides) != set(SIDES[self.tails]):
-                raise Refusal(
-                    f"the tails are {self.tails!r} and the ranks those of {', '.join(sides)}; fit it again."
-                )
-        if self.shift is not None and not (isinstance(self.total, float | int) and 0 < self.total < math.inf):
-            raise Refusal(f"the weight of the calibration cases is {self.total!r:.60}; fit it again.")
-        _ = self.law  # checks the rest
+        _ = self.law, self._laws  # which check the ranks
 
     @cached_property
     def law(self) -> Empirical:
@@ -172,12 +164,7 @@ class Conformal:
         each = (self.common,) if self.groups is None else self.groups.values()
         return sum(len(ranks.scores) for sides in each for ranks in sides.values())
 
-    def to_dict(self) -> dict[str, Any]:
-        groups = None if self.groups is None else {name: _plain(sides) for name, sides in self.groups.items()}
-        kind = {"part": self.part, "tails": self.tails, "promise": self.promise}
-        law = {"unit": self.unit, "moment": self.moment}
-        known = {"name": "conformal", "common": _plain(self.common), **law, **kind, "groups": groups}
-        return known if self.shift is None else {**known, "shift": self.shift.to_dict(), "total": self.total}
+    to_dict = stored("conformal")
 
     def __repr__(self) -> str:
         cases = self.law.cases
@@ -236,12 +223,7 @@ def fit(
             "cases weighted to be like those of a new site need their weights, and are taken together, one at a time; "
             "leave by=group and promise=all out."
         )
-    options = (
-        ("by", by, ("all", "group")),
-        ("tails", tails, tuple(SIDES)),
-        ("promise", promise, ("one", "all")),
-    )
-    check_promise("conformal", weight if shift is None else None, *options)
+    check_unweighted("conformal", weight if shift is None else None)
     chosen = select_part(cases.prediction, part)
     bound = check_of(of, most, promise, cases.patient)
     if bound and (shift is not None or by == "group"):
@@ -275,17 +257,4 @@ def _sides(
     return {side: ranks_of(score[side], cluster, promise, weight, most) for side in SIDES[tails]}
 
 
-def _plain(sides: Sides) -> dict[str, Any]:
-    return {side: ranks.to_dict() for side, ranks in sides.items()}
-
-
-def _ranks(stored: Mapping[str, Any]) -> dict[str, Ranks]:
-    return {side: Ranks.from_dict(one) for side, one in stored.items()}
-
-
-def from_dict(stored: Mapping[str, Any]) -> Conformal:
-    groups = stored["groups"]
-    groups = None if groups is None else {name: _ranks(one) for name, one in groups.items()}
-    if "shift" in stored:
-        stored = {**stored, "shift": shift_from(stored["shift"])}
-    return Conformal(**{**stored, "common": _ranks(stored["common"]), "groups": groups})
+from_dict = restored(Conformal)

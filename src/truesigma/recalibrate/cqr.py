@@ -9,7 +9,6 @@ needs more cases than there are. With the tails apart each end has a rank of its
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,9 +18,9 @@ from ..core.arrays import Host, to_host
 from ..core.cases import Cases
 from ..core.errors import Refusal
 from ..core.laws.quantiles import Quantiles, Stated
-from ..core.recalibration import on_cases, on_predictions, with_law
+from ..core.recalibration import on_cases, on_predictions, restored, stored, with_law
 from ..core.values import Prediction, check_prediction
-from ._ranks import Promise, check_promise, observed, ranks_of
+from ._ranks import Promise, check_unweighted, observed, ranks_of
 
 TITLE = "conformalized quantiles"
 BY_NAME = True  # of use where a table states bounds
@@ -34,19 +33,11 @@ class Cqr:
     """Moves the predicted bounds of each level by a correction, in the target's unit, and makes them nest."""
 
     levels: tuple[float, ...]
-    lower: tuple[
-        float, ...
-    ]  # what each level's lower end is moved down by; infinite where the cases are too few
-    upper: tuple[float, ...]
+    lower: tuple[float | None, ...]  # what each level's lower end is moved down by; None: without end
+    upper: tuple[float | None, ...]  # the same, up
     cases: int  # or patients
     tails: Tails = "both"
     promise: Promise = "one"
-
-    def __post_init__(self) -> None:
-        if not len(self.levels) == len(self.lower) == len(self.upper) > 0:
-            raise Refusal(
-                f"there are {len(self.levels)} levels and {len(self.lower)} corrections; fit it again."
-            )
 
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
@@ -61,6 +52,7 @@ class Cqr:
         ends = []
         for level, down, up in zip(self.levels, self.lower, self.upper):
             low, high = bounds.central(level)
+            down, up = (math.inf if move is None else move for move in (down, up))
             ends.append((low - down / scale, high + up / scale))
         low, high = (np.stack(end, axis=-1) for end in zip(*ends))
         # The union with the intervals of lower levels holds no less than each does; an empty one adds nothing.
@@ -77,12 +69,7 @@ class Cqr:
     def degrees_of_freedom(self) -> int:
         return len(self.levels) * (1 if self.tails == "both" else 2)
 
-    def to_dict(self) -> dict[str, Any]:
-        ends = {
-            name: [None if x == math.inf else x for x in getattr(self, name)] for name in ("lower", "upper")
-        }
-        kind = {"cases": self.cases, "tails": self.tails, "promise": self.promise}
-        return {"name": "cqr", "levels": list(self.levels), **ends, **kind}
+    to_dict = stored("cqr")
 
 
 @on_cases
@@ -113,9 +100,7 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
     Reference: Romano, Patterson and Candes, "Conformalized Quantile Regression", NeurIPS 2019, Theorems 1 and 2; Gupta,
     Kuchibhotla and Ramdas, "Nested Conformal Prediction", 2022 (sets that nest).
     """
-    check_promise(
-        "cqr", cases.weight, ("tails", tails, ("both", "apart")), ("promise", promise, ("one", "all"))
-    )
+    check_unweighted("cqr", cases.weight)
     prediction, target = cases.prediction, to_host(cases.target).astype(np.float64)
     bounds, scale = _stated(prediction), _scale(prediction)
     _, _, cluster = observed(prediction, cases.target, cases.patient)
@@ -130,7 +115,8 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
         below, above = ((scale * part)[counts] for part in (low - z, z - high))
         scores = [np.maximum(below, above)] if tails == "both" else [below, above]
         ranks = [ranks_of(one, cluster, promise) for one in scores]
-        found = [one.bound(level if tails == "both" else (1 + level) / 2) for one in ranks]
+        moves = [one.bound(level if tails == "both" else (1 + level) / 2) for one in ranks]
+        found = [move if move < math.inf else None for move in moves]
         lower.append(found[0])
         upper.append(found[-1])
         counted = ranks[0].cases
@@ -155,8 +141,4 @@ def _scale(prediction: Prediction) -> Host:
     return np.sqrt(to_host(prediction.total).astype(np.float64) / prediction.law.unit)
 
 
-def from_dict(stored: Mapping[str, Any]) -> Cqr:
-    ends = {
-        name: tuple(math.inf if x is None else float(x) for x in stored[name]) for name in ("lower", "upper")
-    }
-    return Cqr(**{**stored, "levels": tuple(stored["levels"]), **ends})
+from_dict = restored(Cqr)

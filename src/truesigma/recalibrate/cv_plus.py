@@ -27,7 +27,7 @@ from ..core.law import Law, cases_needed
 from ..core.recalibration import on_cases, on_predictions, restored, stored, with_law
 from ..core.values import Draws, Prediction, changed
 from ..core.varying import Around, Varying
-from ._ranks import SLACK, Ranks, check_promise, observed, symmetric_law, thinned
+from ._ranks import SLACK, Ranks, check_unweighted, observed, symmetric_law, thinned
 
 TITLE = "CV+"
 BY_NAME = True  # of use where each case was predicted by the model of the folds without it
@@ -87,22 +87,12 @@ class CvPlus:
     cases: int  # or patients
 
     def __post_init__(self) -> None:
-        whole = all(type(one) is int for one in (*self.folds, self.models, self.cases))
-        numbers = all(
-            isinstance(one, float | int) and 0 <= one < math.inf for one in (*self.scores, *self.weights)
-        )
         alike = len(self.scores) == len(self.folds) == len(self.weights) > 0
         # the two ends: a damaged card may have more models than there is memory to count
-        if not (
-            whole
-            and numbers
-            and alike
-            and self.cases > 0
-            and 0 <= min(self.folds) <= max(self.folds) < self.models
-        ):
+        if not (alike and self.cases > 0 and 0 <= min(self.folds) <= max(self.folds) < self.models):
             raise Refusal(
                 f"{len(self.scores)} scores with {len(self.weights)} weights of {len(self.folds)} cases are not of "
-                f"{self.models!r:.20} cross-fitted models; expected numbers, and folds counted from 0. Fit it again."
+                f"{self.models!r:.20} cross-fitted models; expected folds counted from 0."
             )
 
     @on_predictions
@@ -187,7 +177,7 @@ def fit(cases: Cases) -> CvPlus:
     Reference: Barber, Candes, Ramdas and Tibshirani, "Predictive Inference with the Jackknife+", Annals of Statistics
     2021, section 3 (CV+) and Theorem 4.
     """
-    check_promise("cv_plus", cases.weight)
+    check_unweighted("cv_plus", cases.weight)
     if cases.fold is None:
         raise Refusal(
             "cv_plus was given no fold; expected that of each case, whose model had not seen it: a column `fold` in "

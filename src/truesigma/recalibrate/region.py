@@ -10,7 +10,6 @@ out one case at a time promise nothing where errors nearly tie.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -25,9 +24,9 @@ from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
 from ..core.outputs import name_of
-from ..core.recalibration import on_cases, on_predictions, select_part
+from ..core.recalibration import on_cases, on_predictions, restored, select_part, stored
 from ..core.values import Interval, Prediction, check_prediction
-from ._ranks import Of, Promise, Ranks, check_of, check_promise, ranks_of
+from ._ranks import Of, Promise, Ranks, check_of, check_unweighted, ranks_of
 
 TITLE = "joint region"
 Shape = Literal["ellipsoid", "box"]
@@ -44,17 +43,6 @@ class Region:
     level: float = 0.9
     promise: Promise = "one"
     part: Part = "total"
-
-    def __post_init__(self) -> None:
-        check_level(self.level)
-        moments = self._matrix
-        square = moments.ndim == 2 and moments.shape[0] == moments.shape[1]
-        if not (square and np.isfinite(moments).all() and (np.linalg.eigvalsh(moments) > 0).all()):
-            raise Refusal(
-                f"the second moments have shape {moments.shape}, or are not positive definite; expected (output, "
-                "output). Fit the region again."
-            )
-        _check_shape(self.shape)
 
     @cached_property
     def _matrix(self) -> Host:
@@ -155,16 +143,7 @@ class Region:
         outputs = len(self.moments)
         return outputs * (outputs + 1) // 2 + len(self.ranks.scores)
 
-    def to_dict(self) -> dict[str, Any]:
-        kind = {"shape": self.shape, "level": self.level, "promise": self.promise, "part": self.part}
-        moments = [list(row) for row in self.moments]
-        return {
-            "name": "region",
-            "moments": moments,
-            "ranks": self.ranks.to_dict(),
-            "unit": self.unit,
-            **kind,
-        }
+    to_dict = stored("region")
 
     def __repr__(self) -> str:
         return (
@@ -218,9 +197,8 @@ def fit(
     Reference: Johnstone and Cox, "Conformal Uncertainty Sets for Robust Optimization", COPA 2021, Eq. 5; Messoudi et
     al., "Ellipsoidal Conformal Inference for Multi-Target Regression", COPA 2022; Lei et al., JASA 2018 (the split).
     """
-    check_promise("region", cases.weight, ("promise", promise, ("one", "all")))
+    check_unweighted("region", cases.weight)
     check_level(level)
-    _check_shape(shape)
     chosen = select_part(cases.prediction, part)
     outputs = math.prod(chosen.location.shape[1:])
     if outputs > MOST_OUTPUTS:
@@ -291,11 +269,4 @@ def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 
-def _check_shape(shape: str) -> None:
-    if shape not in ("ellipsoid", "box"):
-        raise Refusal(f"shape is {shape!r}; expected 'ellipsoid' or 'box'.")
-
-
-def from_dict(stored: Mapping[str, Any]) -> Region:
-    moments = tuple(tuple(float(x) for x in row) for row in stored["moments"])
-    return Region(**{**stored, "moments": moments, "ranks": Ranks.from_dict(stored["ranks"])})
+from_dict = restored(Region)

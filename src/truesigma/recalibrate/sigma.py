@@ -9,12 +9,10 @@ Both are the maximum of the likelihood of `scale * s`: with p the law's moment, 
 it is the s at which the mean of min(|z / s|, 2.5)^p is that under the law.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
-from ..core.errors import Refusal
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.tally import Tally
 from ..core.values import Prediction
@@ -32,10 +30,6 @@ class Sigma:
     standard_error: float | None
     part: Part = "total"
     by_block: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.factor, float | int) and 0 < self.factor < math.inf):
-            raise Refusal(f"factor is {self.factor!r}; expected a number above 0. Fit it again.")
 
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:

@@ -24,7 +24,17 @@ from ..core.elements import Error, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import squares
 from ..core.law import Law, Normal
-from ..core.recalibration import CaseSums, Factor, on_predictions, on_sums, rescale, select_part, with_law
+from ..core.recalibration import (
+    CaseSums,
+    Factor,
+    on_predictions,
+    on_sums,
+    rescale,
+    restored,
+    select_part,
+    stored,
+    with_law,
+)
 from ..core.scores import Sum
 from ..core.student import Student
 from ..core.values import Prediction, changed
@@ -56,15 +66,6 @@ class SigmaByGroup:
     groups: Mapping[str, Group]
     common: Group
     part: Part = "total"
-
-    def __post_init__(self) -> None:
-        for name, one in [("the common one", self.common), *self.groups.items()]:
-            known = isinstance(one.factor, float | int) and 0 < one.factor < math.inf and one.clusters > 1
-            if not known:
-                raise Refusal(
-                    f"{name}: factor {one.factor!r} from {one.clusters!r} clusters; expected a factor above 0, from "
-                    "more than one. Fit it again."
-                )
 
     @property
     def factor(self) -> float:
@@ -118,9 +119,7 @@ class SigmaByGroup:
     def degrees_of_freedom(self) -> int:
         return len(self.groups) + 1
 
-    def to_dict(self) -> dict[str, Any]:
-        groups = {name: vars(one) for name, one in self.groups.items()}
-        return {"name": "sigma_by_group", "groups": groups, "common": vars(self.common), "part": self.part}
+    to_dict = stored("sigma_by_group")
 
     def __repr__(self) -> str:
         factors = ", ".join(f"{name} {one.factor:.4g}" for name, one in list(self.groups.items())[:5])
@@ -249,6 +248,4 @@ def _effective(both: Host) -> float:
     return float(both[1, 1] ** 2 / both[1, 5]) if both[1, 5] > 0 else 0.0
 
 
-def from_dict(stored: Mapping[str, Any]) -> SigmaByGroup:
-    groups = {name: Group(**one) for name, one in stored["groups"].items()}
-    return SigmaByGroup(**{**stored, "groups": groups, "common": Group(**stored["common"])})
+from_dict = restored(SigmaByGroup)

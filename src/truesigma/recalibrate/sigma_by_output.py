@@ -50,14 +50,6 @@ class SigmaByOutput:
     part: Part = "total"
     by_block: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        known = all(isinstance(f, float | int) and 0 < f < math.inf for f in self.factors)
-        if not (self.factors and known and len(self.factors) == len(self.standard_errors)):
-            raise Refusal(
-                f"factors are {self.factors!r} with standard errors {self.standard_errors!r}; expected a number above "
-                "0, and its error or None, for each output. Fit them again."
-            )
-
     @on_predictions
     def __call__(self, prediction: Prediction, *, group: Any = None) -> Prediction:
         chosen = select_part(prediction, self.part)

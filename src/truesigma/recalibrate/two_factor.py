@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.cases import Cases
 from ..core.checks import check_enough
-from ..core.elements import Outputs, blocks, check_outputs
+from ..core.elements import Outputs, blocks
 from ..core.errors import Refusal
 from ..core.factors import cluster_covariance
 from ..core.law import Undefined
@@ -39,14 +39,6 @@ class TwoFactor:
     factors: tuple[float, float]
     standard_errors: tuple[float | None, float | None] = (None, None)
     by_block: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        known = all(isinstance(f, float | int) and 0 <= f < math.inf for f in self.factors)
-        if not (known and max(self.factors) > 0 and len(self.factors) == len(self.standard_errors) == 2):
-            raise Refusal(
-                f"the factors are {self.factors} with standard errors {self.standard_errors}; expected two numbers "
-                "of 0 or more, not both 0, and an error or None for each. Fit them again."
-            )
 
     @property
     def aleatoric(self) -> float:
@@ -97,7 +89,6 @@ def fit(cases: Cases, *, outputs: Outputs = "separate") -> TwoFactor:
     Reference: Laves et al., MELBA 2021, Eq. 8, with two scalars in place of one; Kendall and Gal, NeurIPS 2017, Eq. 9,
     for the two parts.
     """
-    check_outputs(outputs)
     _check_split(cases.prediction)
     data = _Data.of(cases, outputs)
     a, b = _minimise(data)
