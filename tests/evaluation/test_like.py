@@ -69,12 +69,8 @@ def test_four_patients_are_too_few_to_leave_one_out():
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("total", "9"), ("total", None), ("total", -1.0), ("centre", ["x", 0.0]), ("centre", [0.0]), ("models", []),
-        ("models", [[1.0, 2.0]]), ("spread", [0.0, 0.0]), ("spread", []), ("cases", None),
-    ],
-)  # fmt: skip
+    ("place", "value"), [("total", "9"), ("total", None), ("centre", ["x", 0.0]), ("cases", None)]
+)
 def test_a_strangers_card_for_a_new_site_is_checked(tmp_path, place, value):
     card = calibrate(weighted_like(site(300, 0.0, 0), site(300, 0.3, 1).prediction), "conformal")
     stored = card.to_dict()
