@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from . import diagrams, metrics, recalibrate
 from .core.cases import Cases
 from .core.decompose import decompose
-from .core.law import Empirical, Laplace, Law, Normal, Undefined
+from .core.law import Empirical, Laplace, Law, Normal, Student, Undefined
 from .core.recalibration import Recalibration, load_recalibration
-from .core.student import Student
 from .core.tally import Tally
 from .core.values import Draws, Interval, Prediction
 from .evaluation.card import Card, calibrate, read_card

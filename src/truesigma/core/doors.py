@@ -9,13 +9,12 @@ import numpy as np
 from .arrays import Host, as_array, like, to_host
 from .checks import check_axes, check_choice, check_level, check_mask
 from .errors import Refusal
-from .law import LAWS, Laplace, Law, Normal
+from .law import LAWS, Laplace, Law, Normal, Student
 from .laws.histogram import Histogram
 from .laws.mixture import Mixture
 from .laws.quantiles import Quantiles
 from .laws.samples import Samples
 from .laws.scipy import Scipy, continuous
-from .student import Student
 from .values import Prediction
 from .varying import Varying, standardised
 

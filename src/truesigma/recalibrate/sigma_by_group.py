@@ -23,7 +23,7 @@ from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import squares
-from ..core.law import Law, Normal
+from ..core.law import Law, Normal, Student
 from ..core.recalibration import (
     CaseSums,
     Factor,
@@ -36,7 +36,6 @@ from ..core.recalibration import (
     with_law,
 )
 from ..core.scores import Sum
-from ..core.student import Student
 from ..core.values import Prediction, changed
 from ._factor import both_sums, factor_of
 from ._factor import gather as gather_one

@@ -25,9 +25,8 @@ from ...core.arrays import Host
 from ...core.by_case import flat_law, law_at, of_each, usual_law
 from ...core.cases import Cases
 from ...core.factors import cluster_covariance
-from ...core.law import Empirical, Law, Undefined, central_bounds, has_terms
+from ...core.law import Empirical, Law, Student, Undefined, central_bounds, has_terms
 from ...core.ranking import columns_of
-from ...core.student import Student
 from ...core.values import Prediction
 from ...core.varying import Around, Varying
 
