@@ -38,9 +38,8 @@ def test_table_json_and_card(folder, run):
         (["--metric", "coverage"], "coverage is not a proper score"),
         (["--folds", "400"], "400 folds need 400 cases or more, 300 given"),
         (["-o", "card.txt"], "should end in .json"),
-        (["-o", "cal.csv"], "would be overwritten"),
         (["-o", "none/card.json"], "does not exist"),
-        (["--calibration", "missing.csv"], "there is no file missing.csv"),
+        (["--calibration", "missing.csv"], "--calibration is given more than once"),
     ],
 )
 def test_bad_usage_costs_nothing(folder, run, more, message):

@@ -94,19 +94,27 @@ def test_maps_are_sent_to_the_commands_that_take_them(folder, run):
     for name in ("location", "scale", "target"):
         np.save(f"a_{name}.npy", np.ones((2, 3)))
     Path("maps.csv").write_text("location,scale,target\na_location.npy,a_scale.npy,a_target.npy\n")
-    Path("list.csv").write_text("file\ntest.csv\n")
-    Path("maps").mkdir()
-    for given in ("maps.csv", "list.csv", "sub-00_location.nii.gz", "a_location.npy", "maps", "*.npz"):
+    for given in ("maps.csv", "a_*.npy"):
         for arguments in (
             ["report", "--calibration", "cal.csv", "--test", given],
-            ["report", *SETS, "--shifted", given],
             ["figure", "calibration", given, "-o", "a.pdf"],
             ["compare", "--calibration", given],
         ):
             code, out, err = run(*arguments)
             assert (code, out) == (2, ""), arguments
-            assert given in err
-            assert "evaluate, calibrate and apply" in err
+            assert "a_location.npy is a map" in err
+
+
+def test_several_files_are_one_set_for_every_command(folder, run):
+    Path("list.csv").write_text("file\ncal.csv\nagain.parquet\n")
+    for given in (["list.csv"], ["cal.csv", "again.parquet"], ["[ca][ag]*.[cp]*"]):
+        code, out, err = run("compare", "--recalibrate", "sigma", "--calibration", *given)
+        assert (code, out.split(":")[1].split(",")[0]) == (0, " 600 cases"), err
+    code, _, err = run(
+        "report", "--calibration", "list.csv", "--test", "test.csv", "-o", "r.html", "--replicates", 20
+    )
+    assert code == 0, err
+    assert "600 calibration" in Path("r.html").read_text(encoding="utf-8")
 
 
 FIT = SETS[:2]

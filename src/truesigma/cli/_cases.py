@@ -1,106 +1,131 @@
-"""Read and describe the sets of cases that a command is given."""
+"""The sets of cases that a command is given: files, globs, manifests; where they are read, and what is said of them."""
 
-import glob
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._output import say
+from ._options import NEXT
+from ._output import QUIET, check_output, say
 
 if TYPE_CHECKING:
     from ..core.cases import Cases
+    from ..evaluation.sets import CaseSet
+
+ROLES = {"weight": "weigh{} the cases", "patient": "name{} the patients", "group": "name{} the groups"}
 
 
-def read_set(path: Path, how: Mapping[str, Any], *, name_rows: bool = False) -> "Cases":
-    """Read the cases of a file; cases without any target that counts are dropped.
+def one_set(texts: Sequence[str], flag: str = "--calibration") -> list[str]:
+    """Return the files of an option that names one set, and is given once."""
+    if len(texts) > 1:
+        raise ValueError(
+            f"{flag} is given more than once and names one set; give all of its files after one {flag}."
+        )
+    return texts[0].split(NEXT)
 
-    `name_rows` names cases without an id by their place in the file: in a table the rows below the header, from 1.
+
+def engine_of(engine: str | None) -> Any:
+    """Choose the engine: local, ray or the address of a Ray cluster; --quiet holds for Ray, too."""
+    if engine is None or engine == "local":
+        return engine
+    return {"address": None if engine == "ray" else engine, "quiet": QUIET.get()}
+
+
+def open_sets(
+    sets: Iterable[Sequence[str]],
+    how: Mapping[str, Any],
+    *,
+    outputs: Sequence[str | Path | None] = (),
+    maps: bool = False,
+    **more: Any,
+) -> list["CaseSet"]:
+    """Open the sets that a command is given, and say what is read of them; no output may be one of their files.
+
+    maps: whether the command takes them; others look at single cases.
     """
-    import numpy as np
+    from ..evaluation.sets import open_set
+    from ..files.find import SINGLE
 
-    from ..files.described import only_counted
-    from ..files.roles import taken_columns
-    from ..files.store import read
-
-    columns = how["columns"]
-    cases = read(path, law=how["law"], mask_missing=how["mask_missing"], columns=columns)
-    say_roles(path, taken_columns(cases, columns))
-    if name_rows and cases.id is None:
-        word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
-        names = np.array([f"{word} {number}" for number in range(first, first + len(cases))])
-        cases = replace(cases, id=names)
-    some = only_counted(cases, how["missing"])
-    if len(some) < len(cases):
-        say(f"note: {len(some)} of {len(cases)} cases in {path} have a target that counts.")
-    return some
-
-
-def say_roles(path: Path, taken: Mapping[str, list[str]]) -> None:
-    """Say which columns describe the cases besides their prediction."""
-    words = {"weight": "weigh{} the cases", "patient": "name{} the patients", "group": "name{} the groups"}
-    roles = {role: taken[role] for role in words if role in taken}
-    said = [
-        f"{' and '.join(map(repr, names))} {words[role].format('' if names[1:] else 's')}"
-        for role, names in roles.items()
-    ]
-    others = {role: names for role, names in taken.items() if role not in words and names != [role]}
-    said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
-    if said:
-        say(f"note: in {path}, {', '.join(said)}.")
+    opened = [open_set(files, **how, **more) for files in sets]
+    for out in outputs:
+        check_output(out, *(path for one in opened for path in one.paths))
+    for one in opened:
+        if not maps and one.paths[0].name.lower().endswith(SINGLE):
+            raise ValueError(
+                f"{one.paths[0]} is a map; expected one .npz, .csv or .parquet that holds all fields of its cases. "
+                "Maps are for evaluate, calibrate and apply; to look at maps, draw some voxels of each into a table "
+                "(tutorial 'Maps with a sigma in every voxel')."
+            )
+        _say_columns(one)
+        if one.left_out:
+            total = one.cases + one.left_out
+            say(f"note: {one.cases} of {total} cases in {one.name} have a target that counts.")
+    return opened
 
 
-def read_unlabelled(path: Path, how: Mapping[str, Any]) -> Any:
+def read_unlabelled(path: Path, how: Mapping[str, Any], **columns: Any) -> Any:
     """Read predictions that need no targets; of the chosen columns only those of the prediction itself."""
     from ..files.store import read_new
 
-    columns = {role: name for role, name in how["columns"].items() if role in ("location", "scale")}
+    columns |= {role: name for role, name in how["columns"].items() if role in ("location", "scale")}
     return read_new(path, law=how["law"], mask_missing=how["mask_missing"], columns=columns)
 
 
-def refuse_maps(*paths: Path | None) -> None:
-    """Refuse maps and lists of files in a command that shows single cases, and say which commands take them."""
-    from ..files.find import SINGLE, is_manifest
-
-    for path in filter(None, paths):
-        several = path.is_dir() or glob.has_magic(str(path)) or (path.is_file() and is_manifest(path))
-        if several or path.name.lower().endswith(SINGLE):
-            raise ValueError(
-                f"{path} is a map, or names the files of a set; expected one .npz, .csv or .parquet that holds all "
-                "fields of its cases. Maps and lists of files are for evaluate, calibrate and apply; to look at maps, "
-                "draw some voxels of each into a table (tutorial 'Maps with a sigma in every voxel')."
-            )
-
-
-def warn_doubts(fitted_on: "Cases", tested: "Cases | None" = None) -> None:
-    """Say what looks like a mistake in the calibration cases and the test cases."""
+def warn_doubts(fitted_on: "CaseSet", tested: "CaseSet | None" = None) -> None:
+    """Say what looks like a mistake in calibration and test cases that are in memory."""
     from ..evaluation.doubts import doubts
 
-    for text in doubts(fitted_on, tested):
-        warnings.warn(text, stacklevel=1)
+    if fitted_on.whole is not None:
+        for text in doubts(fitted_on.whole, None if tested is None else tested.whole):
+            warnings.warn(text, stacklevel=1)
 
 
-def weighted(
-    like: Path | None, sets: dict[str, "Cases"], how: Mapping[str, Any], recipe: str
-) -> tuple[list["Cases"], dict[str, Any]]:
-    """Weight sets of cases to be like those of a new site, and describe how; without such a file nothing changes."""
+def weigh_sets(
+    like: Path | None, opened: list["CaseSet"], how: Mapping[str, Any], recipe: str
+) -> tuple[list["CaseSet"], dict[str, Any]]:
+    """Weight opened sets to be like a new site, and describe how; without such a file nothing changes."""
     if like is None:
-        return list(sets.values()), {}
+        return opened, {}
     from ..evaluation.sets import same_cases, weighted_like
     from ..files.disk import fingerprint
-    from ..files.store import read_new
 
-    columns = {role: name for role, name in how["columns"].items() if role in ("location", "scale")}
-    new = read_new(like, law=how["law"], columns={**columns, "weight": None})
-    made: list[Cases] = []
+    new = read_unlabelled(like, how, weight=None)
     about: dict[str, Any] = {"file": like.name, "sha256": fingerprint(like), "cases": len(new)}
-    for name, cases in sets.items():
-        if same_cases(cases, new):  # which are of the new site
-            made.append(cases)
-            continue
-        one = weighted_like(cases, new, recipe=recipe)
-        say(f"{name}: {one.shift.words}.")
-        about[name] = {key: getattr(one.shift, key) for key in ("effective", "auroc", "beyond")}
-        made.append(one)
-    return made, {"like": about}
+    weighed = []
+    for number, one in enumerate(opened):
+        name, cases = f"test set {number}" if number else "calibration", one.read("--like")
+        if not same_cases(cases, new):  # which are of the new site
+            cases = weighted_like(cases, new, recipe=recipe)
+            say(f"{name}: {cases.shift.words}.")
+            about[name] = {key: getattr(cases.shift, key) for key in ("effective", "auroc", "beyond")}
+        weighed.append(replace(one, whole=cases))
+    return weighed, {"like": about}
+
+
+def _say_columns(files: "CaseSet") -> None:
+    """Say which columns of a set describe its cases besides their prediction, by the first of its first file."""
+    from ..files.roles import taken_columns
+
+    if QUIET.get() or (cases := _first_cases(files)) is None:
+        return
+    taken = taken_columns(cases, files.reading["columns"])
+    said = [
+        f"{' and '.join(map(repr, taken[role]))} {words.format('' if taken[role][1:] else 's')}"
+        for role, words in ROLES.items()
+        if role in taken
+    ]
+    others = {role: names for role, names in taken.items() if role not in ROLES and names != [role]}
+    said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
+    if said:
+        say(f"note: in {files.paths[0]}, {', '.join(said)}.")
+
+
+def _first_cases(files: "CaseSet") -> "Cases | None":
+    from ..files.chunks import chunks_of
+
+    if files.files is None or "" not in files.files.sources[0].files:
+        return files.whole
+    with warnings.catch_warnings(action="ignore"):  # they come with the pass
+        chunks = chunks_of(files.files.sources[0], law=files.law, mask_missing=files.reading["mask_missing"])
+        return next(iter(chunks)).cases

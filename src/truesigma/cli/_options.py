@@ -36,7 +36,14 @@ def names_of(kind: str) -> Callable[[str], list[str]]:
 
 
 Json = Annotated[str | None, Option("--json", metavar="FILE", help="Write the result as JSON; - for stdout.")]
-Calibration = Annotated[Path, Option(metavar="FILE", help="Cases to fit on: .npz, .csv or .parquet.")]
+CalibrationFiles = Annotated[
+    list[str],
+    Option(
+        "--calibration",
+        metavar="FILES",
+        help="Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
+    ),
+]
 Like = Annotated[Path | None, Option(metavar="FILE", help="Weight cases to resemble these of a new site.")]
 Column = Annotated[
     list[str] | None, Option(metavar="ROLE=NAME", help="Columns by role: target=age, weight=none; repeat it.")

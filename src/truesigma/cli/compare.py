@@ -5,9 +5,9 @@ from typing import Annotated
 
 from typer import Option
 
-from ._cases import read_set, refuse_maps
+from ._cases import one_set, open_sets
 from ._options import (
-    Calibration,
+    CalibrationFiles,
     Column,
     Json,
     Law,
@@ -22,7 +22,7 @@ from ._output import check_output, deliver, say
 
 
 def compare(
-    calibration: Calibration,
+    calibration: CalibrationFiles,
     recalibrate: Recalibrations = "none,sigma,aux",
     metric: Annotated[
         str, Option(autocompletion=names_of("metrics"), help="A proper score: crps, winkler:level=0.9, nll.")
@@ -46,16 +46,14 @@ def compare(
     from ..evaluation.card import describe
     from ..evaluation.compare import compare as run
     from ..evaluation.text import comparison_table
-    from ..files.described import describe_file
     from ..files.store import write
 
-    check_output(json, calibration, out)
-    check_output(out, calibration, endings=(".json",))
-    refuse_maps(calibration)
-    choices, how = split_choices(recalibrate), reading(column, missing, law)
-    cases = read_set(calibration, how)
+    check_output(json, out)
+    check_output(out, endings=(".json",))
+    how, choices = reading(column, missing, law), split_choices(recalibrate)
+    (cases,) = open_sets([one_set(calibration)], how, outputs=[json, out], recipe=recipe)
     compared = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
-    data = describe_file(calibration, cases, **how)
+    data = cases.described()
     if out is not None:
         among = {
             "among": list(compared.recalibrations),

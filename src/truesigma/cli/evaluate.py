@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from typer import Option
 
 from ..core.checks import number_of
-from ._cases import warn_doubts
-from ._filesets import engine_of, files_of, group_table, one_set, open_sets, weigh_sets
+from ._cases import engine_of, one_set, open_sets, warn_doubts, weigh_sets
 from ._options import (
+    NEXT,
+    CalibrationFiles,
     Column,
     Json,
     Law,
@@ -23,15 +24,6 @@ from ._options import (
     split_choices,
 )
 from ._output import check_output, deliver, progress, say
-
-CalibrationFiles = Annotated[
-    list[str],
-    Option(
-        "--calibration",
-        metavar="FILES",
-        help="Cases to fit on: .npz, .csv, .parquet, .npy, NIfTI; several, a glob, or a manifest.",
-    ),
-]
 
 
 def evaluate(
@@ -62,15 +54,15 @@ def evaluate(
     """Fit recalibrations on some files, score them on others."""
     from ..evaluation.doubts import few_clusters
     from ..evaluation.evaluate import evaluate as run
-    from ..evaluation.text import evaluation_table, plain_text
+    from ..evaluation.text import evaluation_table, group_table, plain_text
 
-    sets, how = [one_set(calibration), *map(files_of, test)], reading(column, missing, law)
+    sets = [one_set(calibration), *(files.split(NEXT) for files in test)]
+    how = reading(column, missing, law)
     asked = None if metrics is None else split_choices(metrics)
     with progress() as report:
         more = {"recipe": recipe, "engine": engine_of(engine), "keep": keep, "report": report}
-        fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], **more)
-        if fitted_on.whole is not None:
-            warn_doubts(fitted_on.whole, tested[0].whole)
+        fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], maps=True, **more)
+        warn_doubts(fitted_on, tested[0])
         data: dict[str, Any] = {
             "calibration": fitted_on.described(),
             "test": [one.described() for one in tested],
@@ -125,9 +117,9 @@ def calibrate(
     how = reading(column, missing, law)
     check_output(out, endings=(".json",))
     with progress() as report:
-        opened = open_sets([one_set(calibration)], how, outputs=[json, out], recipe=recipe, report=report)
-        if opened[0].whole is not None:
-            warn_doubts(opened[0].whole)
+        more = {"recipe": recipe, "report": report}
+        opened = open_sets([one_set(calibration)], how, outputs=[json, out], maps=True, **more)
+        warn_doubts(opened[0])
         data = opened[0].described()  # of the files; weights of --like are none of their columns
         (cases,), about = weigh_sets(like, opened, how, recipe)
         card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)

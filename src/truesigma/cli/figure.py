@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..core.typed import check_keys
-from ._cases import read_set, read_unlabelled, refuse_maps
+from ._cases import open_sets, read_unlabelled
 from ._options import (
     Column,
     Json,
@@ -58,7 +58,7 @@ class FigureRequest:
         recipe = load_recipe(self.recipe)
         if self.calibration is None:
             return {"none": lambda value: recipe.prediction(as_cases(value))}
-        cases = read_set(self.calibration, self.how)
+        (cases,) = open_sets([[str(self.calibration)]], self.how)
         choices = split_choices(self.recalibrate or usual)
         return {name: calibrate(cases, name, recipe=recipe) for name in choices}
 
@@ -66,7 +66,7 @@ class FigureRequest:
         """Recalibrate the cases of every file, which are repeated runs, by choice."""
         from ..core.values import changed
 
-        runs = [read_set(path, self.how) for path in self.files]
+        runs = [one.read() for one in open_sets([[str(path)] for path in self.files], self.how)]
         return {
             name: [changed(run, prediction=apply(run), draws=None) for run in runs]
             for name, apply in self.fitted().items()
@@ -136,7 +136,6 @@ def figure(
         options[key] = typed(f"{name}:{key}", value, words[key])
     check_output(json, *files, calibration, image, out)
     check_output(out, *files, calibration, image, endings=ENDINGS)
-    refuse_maps(*files, calibration)
     how = reading(column, missing, law)
     asked = FigureRequest(files, calibration, recalibrate, image, title, unit, recipe, how)
     axes, table = draw(asked, **options)

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ._cases import read_set, read_unlabelled, refuse_maps, warn_doubts, weighted
+from ._cases import one_set, open_sets, read_unlabelled, warn_doubts, weigh_sets
 from ._options import (
-    Calibration,
+    CalibrationFiles,
     Column,
     Json,
     Law,
@@ -22,8 +22,8 @@ from ._output import check_output, deliver
 
 
 def report(
-    calibration: Calibration,
-    test: Annotated[Path, Option(metavar="FILE", help="Cases to report about, with targets.")],
+    calibration: CalibrationFiles,
+    test: Annotated[list[str], Option(metavar="FILES", help="Cases to report about, with targets.")],
     recalibrate: Recalibrations = "sigma",
     shifted: Annotated[
         Path | None, Option(metavar="FILE", help="A second set, for shift; no targets needed.")
@@ -48,27 +48,23 @@ def report(
     The page speaks of the first recalibration; others are scored beside it.
     """
     from ..evaluation.leaks import warn_leaks
-    from ..evaluation.sets import open_set
-    from ..files.described import describe_file
     from ..files.disk import fingerprint
     from ..page import report as make
 
-    given = [path for path in (calibration, test, shifted) if path is not None]
-    check_output(json, *given, out)
-    check_output(out, *given, endings=(".html", ".htm"))
-    refuse_maps(*given)
+    check_output(json, shifted, out)
+    check_output(out, shifted, endings=(".html", ".htm"))
     choices, how = split_choices(recalibrate), reading(column, missing, law)
-    fitted_on = read_set(calibration, how)
-    cases = read_set(test, how, name_rows=True)
-    sets = {"calibration": (calibration, fitted_on), "test": (test, cases)}
-    files = {name: describe_file(path, some, **how) for name, (path, some) in sets.items()}
+    sets = [one_set(calibration), one_set(test, "--test")]
+    opened = open_sets(sets, how, outputs=[json, out], recipe=recipe, name_rows=True)
+    files = {name: one.described() for name, one in zip(("calibration", "test"), opened)}
     moved = None
     if shifted is not None:
         moved = read_unlabelled(shifted, how)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
-    warn_leaks(open_set(fitted_on, str(calibration)), [open_set(cases, str(test))])
-    warn_doubts(fitted_on, cases)
-    (fitted_on, cases), about = weighted(like, {"calibration": fitted_on, "test": cases}, how, recipe)
+    warn_leaks(opened[0], opened[1:])
+    warn_doubts(*opened)
+    opened, about = weigh_sets(like, opened, how, recipe)
+    fitted_on, cases = (one.read("a report") for one in opened)
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(

@@ -192,10 +192,11 @@ def referral(cases: Cases, recipe: Recipe, asked: Mapping[str, float]) -> Referr
 
 
 def describe(
-    fitted: Recalibration, cases: Cases, *, recipe: Recipe, data: Mapping[str, Any] | None = None
+    fitted: Recalibration, cases: Given, *, recipe: Recipe, data: Mapping[str, Any] | None = None
 ) -> Card:
     """Make the card of a recalibration that was fitted on these cases under this recipe."""
-    return _card_of(fitted, open_set(cases, recipe=recipe), cases.counted, data or {})
+    opened = open_set(cases, recipe=recipe)
+    return _card_of(fitted, opened, opened.read().counted, data or {})
 
 
 def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[str, Any]) -> Card:

@@ -6,7 +6,7 @@ Files that fit into memory are read at once; larger ones, and those for an engin
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,7 @@ def open_set(
     engine: Engine | None = None,
     keep: str | Path | None = None,
     report: Report | None = None,
+    name_rows: bool = False,
 ) -> CaseSet:
     """Open cases as one set; a set that is open already is returned as it is.
 
@@ -201,6 +202,7 @@ def open_set(
             pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
         keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
         report: for a progress bar.
+        name_rows: name the cases of a file that gives no id by their rows there, from 1; of a .npz, from 0.
 
     Example:
         >>> cases = Cases(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])
@@ -215,6 +217,9 @@ def open_set(
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
         single = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
+        if name_rows and single.id is None:
+            word, first = ("case", 0) if paths[0].suffix.lower() == ".npz" else ("row", 1)
+            single = replace(single, id=np.array([f"{word} {first + k}" for k in range(len(single))]))
         held.append(only_counted(single, missing))
         left_out = len(single) - len(held[-1])
     elif paths:

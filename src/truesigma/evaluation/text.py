@@ -17,6 +17,14 @@ if TYPE_CHECKING:  # results print themselves as these tables
     from .evaluate import Evaluation
 
 DASH = "-"  # where a number is not defined
+MOST = 40  # groups that are printed
+SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
+    ("rmse", None, 1, "RMSE"),
+    ("uce", None, 100, "UCE x100"),
+    ("nll", None, 1, "NLL"),
+    ("crps", None, 1, "CRPS"),
+    ("coverage", 0.9, 1, "coverage 90 %"),
+)
 USUAL = (0.3, 5.0)  # factors that networks have; beyond these a mistake in the table is more likely
 
 
@@ -169,6 +177,28 @@ def comparison_table(comparison: "Comparison") -> TextTable:
         ),
         frozenset((chosen, k) for k in range(len(head))),
     )
+
+
+def group_table(evaluation: "Evaluation") -> TextTable:
+    """Lay out a line for each group and recalibration, with a few of the scores asked for."""
+    rows = []
+    groups = sorted(evaluation.groups.items(), key=lambda one: -one[1].cases["test"])[:MOST]
+    asked = {(row["metric"], row["level"]) for row in evaluation.rows}
+    shown = [one for one in SHOWN if one[:2] in asked]
+    for name, one in sorted(groups):
+        for label, scores in one.by_label().items():
+            value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
+            numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
+            rows.append((name, label, str(one.cases["test"]), *numbers))
+    alone = [name for name, one in evaluation.groups.items() if one.cases["test"] == 1]
+    notes = [
+        f"{len(alone)} group(s) have a single case, such as {name}: that shows no calibration."
+        for name in alone[:1]
+    ]
+    if len(evaluation.groups) > MOST:
+        notes.append(f"the {MOST} largest of {len(evaluation.groups):,} groups; --json holds all of them.")
+    head = ("group", "recalibration", "cases", *[title for *_, title in shown])
+    return TextTable("by group", head, tuple(rows), tuple(notes), left=2)
 
 
 def short(value: float | None, times: float = 1, digits: int = 4) -> str:
