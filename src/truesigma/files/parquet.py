@@ -1,6 +1,5 @@
-"""Tables in .parquet files: every checksum is tested, and the footer, which has none, must not contradict itself."""
+"""Tables in .parquet files: what is written has checksums, which are tested where it is read."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from .disk import BadFile, check_kind, check_memory, reading, write_atomically
-from .pages import check_levels
+from .disk import check_kind, check_memory, reading, write_atomically
 from .tables import open_for_arrow
 
 if TYPE_CHECKING:  # pyarrow takes as long to import as all the rest; it is loaded when a table is read
     import pyarrow as pa
 
 METADATA = b"truesigma"
-HASH = "hash"  # of the other texts in the footer
 
 
 def read_parquet(path: Path) -> "pa.Table":
@@ -60,43 +57,18 @@ def unpacked_size(footer: Any) -> int:
 
 @contextmanager
 def parquet_file(path: Path, **options: Any) -> Iterator[Any]:
-    """Open a .parquet file whose footer agrees with itself; whatever fails inside is reported as damage."""
+    """Open a .parquet file; whatever fails inside is reported as damage."""
     import pyarrow.parquet as parquet
 
     check_kind(path, "a Parquet file")
     options |= {"page_checksum_verification": True}
     with reading(path), parquet.ParquetFile(open_for_arrow(path), **options) as file:
-        if wrong := _contradiction(path, file.metadata, file.schema_arrow):
-            raise BadFile(
-                f"{path} is damaged: its footer contradicts itself about {wrong}; write or copy it again."
-            )
         yield file
-
-
-def _contradiction(path: Path, footer: Any, schema: Any) -> str:
-    """Find where a footer contradicts itself; the format gives it no checksum."""
-    check_levels(path, footer)
-    texts = [(one or {}).get(METADATA, b"{}") for one in (schema.metadata, footer.metadata)]
-    said = json.loads(texts[0])
-    groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
-    names = [footer.schema.column(k).path for k in range(footer.num_columns)]
-    if any([group.column(k).path_in_schema for k in range(group.num_columns)] != names for group in groups):
-        return "the names of its columns"
-    if sum(group.num_rows for group in groups) != footer.num_rows:
-        return f"the number of its rows, {footer.num_rows}"
-    if texts[0] != texts[1] or said.pop(HASH, None) not in (None, _hash(said)):
-        return "its unit, law or checkpoint"
-    return ""
-
-
-def _hash(said: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(dict(said), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def texts_in(table: "pa.Table") -> dict[str, Any]:
     """Read the law, the unit and the marks from a table's metadata."""
-    said = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    return {name: text for name, text in said.items() if name != HASH}
+    return dict(json.loads((table.schema.metadata or {}).get(METADATA, b"{}")))
 
 
 def with_texts(table: "pa.Table", texts: Mapping[str, Any]) -> "pa.Table":
@@ -106,9 +78,7 @@ def with_texts(table: "pa.Table", texts: Mapping[str, Any]) -> "pa.Table":
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
-    """Write a table as .parquet, atomically, with checksums of its pages and of its texts."""
+    """Write a table as .parquet, atomically, with checksums of its pages."""
     import pyarrow.parquet as parquet
 
-    said = texts_in(table)
-    table = with_texts(table, {**said, HASH: _hash(said)})
     write_atomically(path, lambda part: parquet.write_table(table, part, write_page_checksum=True))

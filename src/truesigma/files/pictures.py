@@ -1,4 +1,6 @@
-"""Pictures: PNG, JPEG, WebP, BMP, and TIFF files with one page or, as volumes, several; with all bits of each pixel.
+"""Pictures: PNG, JPEG, WebP, BMP, and TIFF files with one page or, as volumes, several.
+
+All bits of grey values and of TIFF files are read; of a PNG with 16 bits a colour, or with transparency, 8 are.
 
 Pillow decodes them; but TIFF files of numbers that it does not know, or reads as others, are decoded by tifffile.
 """
@@ -6,7 +8,6 @@ Pillow decodes them; but TIFF files of numbers that it does not know, or reads a
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,13 +34,6 @@ READ = (
 BAND = 256  # rows
 # Modes for grey values of more than 8 bits, and what they become.
 DEEP = {"I;16": np.uint16, "I;16B": np.uint16, "I;16L": np.uint16, "I": np.int32, "F": np.float32}
-# Pillow keeps the upper byte of a 16-bit colour. Told the other order of bytes, it keeps the lower one; of grey beside
-# transparency, four bytes, it gives the second as red if these are called alpha, red, green and blue.
-LOWER = {"LA;16B": "ARGB"} | {
-    f"{colours};16{order}": f"{colours};16{other}"
-    for colours in ("RGB", "RGBX", "RGBA")
-    for order, other in {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}.items()
-}
 
 
 def read_picture(path: Path) -> NDArray[Any]:
@@ -66,14 +60,12 @@ def picture_shape(path: Path) -> tuple[tuple[int, ...], str]:
                 dtype = "float32" if first.dtype == np.float16 else str(first.dtype)
                 return (3 if first.samplesperpixel > 2 else 1, *depth, *space), dtype
     with path.open("rb") as file, _opened(path, file) as image:
-        raw = _deep_colour(path, image)
         width, height = image.size
         # Pillow gives the size of a turned TIFF as it will be, of other pictures as it is stored.
         if image.format != "TIFF" and image.getexif().get(ORIENTATION) in TURNED:
             width, height = height, width
-        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF" or raw.startswith("LA")
-        deep = raw or image.mode[0] == "I"
-        dtype = {"F": "float32", "I": "int32"}.get(image.mode, "uint16" if deep else "uint8")
+        grey = image.mode in ("L", "LA", "La", "1") or image.mode[0] in "IF"
+        dtype = str(np.dtype(DEEP.get(image.mode, np.uint8)))
     return (1 if grey else 3, *([pages] if pages > 1 else []), height, width), dtype
 
 
@@ -119,9 +111,7 @@ def _broken_chains() -> Iterator[list[str]]:
 def _only_tifffile(page: Any) -> bool:
     """Tell whether Pillow does not read a page, or reads other numbers than are meant."""
     deep = page.bitspersample > 8
-    return (
-        str(page.dtype) not in READ or (deep and page.photometric == 0) or (deep and page.planarconfig == 2)
-    )
+    return str(page.dtype) not in READ or (deep and (page.photometric == 0 or page.samplesperpixel > 1))
 
 
 def _page_pixels(page: Any) -> NDArray[Any]:
@@ -150,29 +140,19 @@ def _stacked(path: Path, frames: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return frames[0] if len(frames) == 1 else np.stack(frames, axis=1)
 
 
-def _decoded(path: Path, numbers: Sequence[int], *, lower: bool = False) -> NDArray[Any]:
-    """Read the pixels of those pages by Pillow; of 16-bit colours only the lower bytes, if asked for."""
-    frames, modes = [], set()
+def _decoded(path: Path, numbers: Sequence[int]) -> NDArray[Any]:
+    """Read the pixels of those pages by Pillow; of 16-bit colours it gives the upper 8 bits."""
+    frames = []
     # Not by its name: Pillow would map the file into memory, where it garbles a turned TIFF.
-    with path.open("rb") as file, _opened(path, file) as image:
-        frame: Any = image
+    with path.open("rb") as file, _opened(path, file) as frame:
         for number in numbers:
-            image.seek(number)
-            modes.add(raw := _deep_colour(path, frame))
-            if raw and lower:
-                frame.tile = [_of_lower_bytes(tile) for tile in frame.tile]
-            check_memory(path, frame.width * frame.height * len(frame.getbands()) * (2 if raw else 1))
+            frame.seek(number)
+            check_memory(path, frame.width * frame.height * len(frame.getbands()))
             frame.load()  # of a TIFF this turns the picture already
-            if image.format != "TIFF":  # cameras store pictures lying on a side, and say so
+            if frame.format != "TIFF":  # cameras store pictures lying on a side, and say so
                 ImageOps.exif_transpose(frame, in_place=True)
-            frames.append(_pixels(frame.getchannel("R") if raw.startswith("LA") else frame))
-    pixels = _stacked(path, frames)
-    if lower or modes == {""}:
-        return pixels
-    deep = pixels.astype(np.uint16)
-    deep <<= 8
-    deep |= _decoded(path, numbers, lower=True)
-    return deep
+            frames.append(_pixels(frame))
+    return _stacked(path, frames)
 
 
 def _opened(path: Path, file: IO[bytes]) -> Image.Image:
@@ -194,31 +174,6 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
             "that is meant, or the slices as TIFF"
         )
     return image
-
-
-def _deep_colour(path: Path, image: Any) -> str:
-    """Tell how the 16-bit colours of an image are stored, before it is loaded; "" if it has none."""
-    raw = next((_raw_mode(tile) for tile in image.tile), "")
-    bits = image.tag_v2.get(258, (8,)) if image.format == "TIFF" else (8,)
-    if image.mode in DEEP or (raw not in LOWER and max(bits) <= 8):
-        return ""
-    if raw not in LOWER:
-        raise BadFile(
-            f"{path.name}: 16-bit colours multiplied by their transparency, or not as RGB; expected RGB. Save it as "
-            "such, or as PNG"
-        )
-    return raw
-
-
-def _raw_mode(tile: Any) -> str:
-    return tile[3] if isinstance(tile[3], str) else (*(tile[3] or ()), "")[0]
-
-
-def _of_lower_bytes(tile: Any) -> Any:
-    """Make a tile give the lower bytes of its pixels; before Pillow 11 a tile is a plain tuple."""
-    other = LOWER[_raw_mode(tile)]
-    made = (*tile[:3], other if isinstance(tile[3], str) else (other, *tile[3][1:]))
-    return getattr(tile, "_make", tuple)(made)
 
 
 def _pixels(image: Image.Image) -> NDArray[Any]:

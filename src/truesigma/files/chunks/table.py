@@ -8,7 +8,6 @@ from typing import Any
 from ..columns import columns_of, table_fields
 from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
-from ..pages import check_pages
 from ..parquet import parquet_file
 from ..roles import Columns, read_as, renamed
 from ..store import read_fields
@@ -23,7 +22,6 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
     import pyarrow as pa
 
     with parquet_file(path, **PAGEWISE) as file:
-        check_pages(path, file.metadata)
         stored, cases = file.schema_arrow.names, file.metadata.num_rows
         names = renamed(stored, columns)
         first = pa.Table.from_batches([*islice(file.iter_batches(batch_size=1), 1)], file.schema_arrow)
