@@ -26,7 +26,6 @@ import numpy as np
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parents[2] / "src")]
 
-from .mutations import damaged  # noqa: E402
 from .readers import READERS, Reader, make_data  # noqa: E402
 
 SECONDS, GIGABYTE = 10, 1 << 30
@@ -72,7 +71,7 @@ def outcomes(name: str, folder: Path, count: int, seed: int) -> list[str]:
     for index in range(count):
         (folder / PLACE).write_text(str(index))
         random, inside = Random(f"{name} {seed} {index}"), index % 3 == 0
-        path.write_bytes((reader.inside if inside else damaged)(content, random))
+        path.write_bytes((reader.inside if inside else reader.damage)(content, random))
         found.append(outcome(reader, path, whole, inside))
     path.write_bytes(content)
     more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
