@@ -72,6 +72,9 @@ def test_the_tables_are_those_of_the_measured_numbers(monkeypatch):
     for name, table in script("measure_cases").tables().items():
         assert table in text, f"the table {name} of cases.md is not that of assets/*.csv"
     assert script("measure_peers").table() in (DOCS / "peers.md").read_text(encoding="utf-8")
+    for package in ("ngboost", "xgboost"):
+        pytest.importorskip(package)
+    assert script("measure_models").table() in (DOCS / "from-your-model.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["guarantees", "referral", "regions", "bands", "shelf", "nuclei"])
