@@ -1,9 +1,10 @@
-"""What 90 % intervals of other packages' models hold, before and after recalibration: python docs/scripts/measure_models.py
+"""What 90 % intervals of four packages' models hold, before and after: python docs/scripts/measure_models.py
 
 Two sets that come with scikit-learn: diabetes (442 patients) and Friedman's first function with noise that grows with
 the first input (1,000 cases). 20 splits each: half of the cases to train on, a quarter to calibrate, a quarter to test.
 Each model goes in by its door as on the page `from-your-model.md`; a Normal law is stretched by `sigma`, quantiles are
-moved by `cqr`, and the spread of five models, whose errors are far from Normal, takes `isotonic`. Writes `assets/models.csv`.
+moved by `cqr`, and the spread of five models, whose errors are far from Normal, takes `isotonic`. Writes
+`assets/models.csv`.
 """
 
 import numpy as np
