@@ -185,7 +185,7 @@ def test_the_dry_run_says_what_it_will_take(begun, made, run):
     assert not (place / "output").exists()  # nothing is written
     plan = json.loads((place / "plan.json").read_text())
     assert plan["cases"] == {"train": 28, "valid": 10, "test": 10}
-    assert plan["seconds"]["step"] > 0
+    assert plan["seconds"]["epoch"] > 0
     assert plan["bytes"]["memory"] > 1e6
     assert plan["bytes"]["images"] == 48 * 32 * 32
     assert not any(part["done"] for part in plan["parts"])

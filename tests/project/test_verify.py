@@ -24,13 +24,13 @@ def test_a_finished_project_follows(finished, run):
         "test.npz is what sample test wrote", "runs/0: best.safetensors is whole, and fits the network",
         "runs/0: history.csv is what was trained", "each case is in the split that cases.csv says",
         "no group is in two splits", "the cases were drawn from these networks",
-        "card.json follows from its cases", "scores.json follows from the cases",
+        "card.json follows from its cases", "the scores follow from them",
         "predictions.csv follows from the card", "report.html was made from test.npz, 10 cases",
     ):  # fmt: skip
         assert words in said, said
     code, out, _ = run("verify", "output", "--json", "verified.json")
     assert code == 0
-    assert "follows: scores.json follows from the cases" in out
+    assert "follows: the scores follow from them" in out
     assert json.loads((finished / "verified.json").read_text())["follows"]
 
 
@@ -46,7 +46,7 @@ CHANGES = {
         lambda f: change(f / "cases.csv", ",test,p", ",test,p1\n,train,p"),
         "no group is in two",
     ),
-    "a score": (lambda f: _score(f), "scores.json follows from the cases"),
+    "a score": (lambda f: _score(f), "scores.json is w"),
     "a prediction": (lambda f: _table(f), "predictions.csv follows from the card"),
     "a history": (lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"), "history.csv is what"),
     "the weights": (lambda f: _flip(f / "runs" / "0" / "best.safetensors"), "best.safetensors is whole"),

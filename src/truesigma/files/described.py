@@ -110,7 +110,5 @@ def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     for role, names in about["columns"].items():
         check_like(result, role, ROLES, "columns")
-        check_like(result, names, list, f"columns.{role}")
-        for name in names:
-            check_like(result, name, str, f"columns.{role}")
+        check_like(result, names, [str], f"columns.{role}")
     return {**dict.fromkeys(("weight", "id", "patient", "group")), **about["columns"]}

@@ -335,7 +335,8 @@ def write_json(value: Any, path: str | Path, *, strict: bool = False, seal: bool
 def read_json(path: str | Path, like: Any = None) -> Any:
     """The content of a JSON file; if it has a seal, the content is still what was written.
 
-    `like` says what it must contain: a type, types, allowed texts, or a dict of them by key; `key?` is optional.
+    `like` says what it must contain: a type, types, allowed texts, [what each value is like], or a dict of them by key;
+    `key?` is optional.
     """
     path = Path(path)
     check_exists(path)
@@ -369,9 +370,14 @@ def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
             elif name == key:
                 raise BadFile(f"{path} lacks {name!r}{'' if place == 'it' else f' in {place}'}. {again}")
         return
+    if isinstance(like, list) and isinstance(found, list):
+        for one in found:
+            check_like(path, one, like[0], place)
+        return
     if isinstance(like, tuple) and isinstance(like[0], str):
         fits, words = found in like, " or ".join(like)
     else:
+        like = list if isinstance(like, list) else like
         fits, words = isinstance(found, like), getattr(like, "__name__", str(like))
     if not fits:
         raise BadFile(f"{path}: {place} is {found!r:.60}; expected {words}. {again}")

@@ -1,14 +1,13 @@
 """--dry-run: plan a run, its cases, and from a few timed steps its time and memory."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .ledger import RUNS, STAGES, changes, read_ledger, touched
+from .ledger import RUNS, changes, read_ledger, touched
 from .project import read_project
 from .race import expected
 from .run import parts_of
-from .stages import training_recipe
 from .work import Work, open_work
 
 
@@ -21,38 +20,18 @@ class Plan:
     of: str  # which of the two they are
     image: tuple[int, ...]
     unit: tuple[str, ...]
-    parts: dict[str, str]  # name -> what it does, with what is already done
-    done: tuple[str, ...]
-    changed: tuple[str, ...]
-    plans: tuple[str, ...]  # that compete; the rest is said of the first of them
+    parts: list[dict[str, Any]]  # part, words, done
+    changed: list[str]
+    plans: list[str]  # that compete; the rest is said of the first of them
     minutes: float  # that they have
     parameters: int
     device: str
-    step: float
-    training: float  # seconds of all networks that are not trained yet
-    sampling: float
-    memory: int
-    images: int  # bytes in memory
-    disk: int
+    seconds: dict[str, float]  # epoch; training of all networks that are not trained yet; sampling
+    bytes: dict[str, int]  # memory; images in it; disk
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "cases": self.cases,
-            "groups": self.groups,
-            "image": list(self.image),
-            "unit": list(self.unit),
-            "parts": [
-                {"part": name, "words": words, "done": name in self.done}
-                for name, words in self.parts.items()
-            ],
-            "changed": list(self.changed),
-            "plans": list(self.plans),
-            "parameters": self.parameters,
-            "device": self.device,
-            "seconds": {"step": self.step, "training": self.training, "sampling": self.sampling},
-            "bytes": {"memory": self.memory, "images": self.images, "disk": self.disk},
-        }
+        return asdict(self)
 
     def lines(self) -> list[str]:
         """Describe the plan, line by line."""
@@ -61,15 +40,17 @@ class Plan:
             f"{name} {count}" + (f" ({self.groups[name]} {self.of})" if name in self.groups else "")
             for name, count in self.cases.items()
         ]
-        lines = [f"cases: {', '.join(splits)}", f"images: {shape}, {size(self.images)} in memory", "will do:"]
-        for number, (name, words) in enumerate(self.parts.items(), start=1):
-            lines.append(f"  {number}. {words}{', done before' if name in self.done else ''}")
+        images = f"images: {shape}, {size(self.bytes['images'])} in memory"
+        lines = [f"cases: {', '.join(splits)}", images, "will do:"]
+        for number, part in enumerate(self.parts, start=1):
+            lines.append(f"  {number}. {part['words']}{', done before' if part['done'] else ''}")
         place = "on the GPU" if self.device.startswith("cuda") else "of this process"
         lines += [
             f"network: {self.parameters / 1e6:.3g} million parameters, on {self.device}",
-            f"time: training {clock(self.training)}, drawing {clock(self.sampling)}, then the report; estimated from "
-            f"a few steps timed now, {1000 * self.step:.3g} ms each",
-            f"memory: {size(self.memory)} {place} at the peak of these steps; disk: about {size(self.disk)}",
+            f"time: training {clock(self.seconds['training'])}, drawing {clock(self.seconds['sampling'])}, then the "
+            f"report; estimated from a few steps timed now, {self.seconds['epoch']:.3g} s an epoch",
+            f"memory: {size(self.bytes['memory'])} {place} at the peak of these steps; disk: about "
+            f"{size(self.bytes['disk'])}",
         ]
         if self.plans:
             within = f"{', '.join(self.plans)} compete within {self.minutes:g} minutes"
@@ -100,17 +81,16 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
     differences = {} if ledger is None else changes(ledger, project.tables(), fingerprints(data))
     parts = parts_of(work)
     start, anew = (0, False) if ledger is None else touched(ledger, project.tables(), differences)
-    done = tuple(
-        part.name
-        for part in parts
-        if ledger is not None and STAGES.index(part.name.split()[0]) < start and ledger.is_done(part.name)
-    )
+    done = {
+        part.name: ledger is not None and part.stage < start and ledger.is_done(part.name) for part in parts
+    }
     trial, parameters = _try(work)
-    waiting = [part.name for part in parts if part.name not in done]
-    to_train = sum(
-        1 if anew else _left(work, int(part.split()[1])) for part in waiting if part.split()[0] == STAGES[0]
-    )
-    to_draw = sum(len(data.splits[part.split()[1]]) for part in waiting if part.split()[0] == "sample")
+    epochs = to_draw = 0
+    for stage, _, which in (part.name.partition(" ") for part in parts if not done[part.name]):
+        if stage == "train":
+            epochs += project.train.epochs if anew else _left(work, int(which))
+        elif stage == "sample":
+            to_draw += len(data.splits[which])
     first = next(iter(data.splits.values()))
     draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
     drawn = sum(len(data.splits[name]) for name in {project.calibrate.split, "test"})
@@ -124,20 +104,19 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         of="groups" if first.patient is None else "patients",
         image=first.shape,
         unit=data.unit,
-        parts={part.name: part.words for part in parts},
-        done=done,
-        changed=tuple(differences.values()),
-        plans=tuple(plans),
+        parts=[{"part": part.name, "words": part.words, "done": done[part.name]} for part in parts],
+        changed=list(differences.values()),
+        plans=plans,
         minutes=minutes,
         parameters=parameters,
         device=trial.device,
-        step=trial.step,
-        training=to_train * trial.training(work.member(0)[1], training_recipe(project)),
-        sampling=trial.sampling(to_draw),
-        memory=trial.memory,
-        images=_bytes(data),
-        # weights twice and the optimiser's two moments; draws of mean and variance
-        disk=16 * parameters * project.sample.networks + 8 * draws * drawn * data.outputs,
+        seconds={"epoch": trial.epoch, "training": epochs * trial.epoch, "sampling": to_draw * trial.draw},
+        bytes={
+            "memory": trial.memory,
+            "images": _bytes(data),
+            # weights twice and the optimiser's two moments; draws of mean and variance
+            "disk": 16 * parameters * project.sample.networks + 8 * draws * drawn * data.outputs,
+        },
     )
 
 
@@ -147,7 +126,7 @@ def _try(work: Work) -> Any:
     from ..imaging.prediction.timing import try_out
 
     project = work.project
-    recipe = training_recipe(project)
+    recipe = project.training
     nets = [
         build(
             project.backbone, work.data.channels, work.data.outputs, recipe,
@@ -173,13 +152,13 @@ def _try(work: Work) -> Any:
     return trial, sum(parameter.numel() for parameter in nets[0].parameters())
 
 
-def _left(work: Work, member: int) -> float:
-    """Return the share of a network's epochs that is still to be trained."""
+def _left(work: Work, member: int) -> int:
+    """Return how many of a network's epochs are still to be trained."""
     from ..imaging.training.folder import HISTORY
 
-    file, epochs = work.folder / RUNS / str(member) / HISTORY, work.project.train.epochs
+    file = work.folder / RUNS / str(member) / HISTORY
     done = len(file.read_text(encoding="utf-8").splitlines()) - 1 if file.is_file() else 0
-    return max(0, epochs - done) / epochs
+    return max(0, work.project.train.epochs - done)
 
 
 def _bytes(data: Any) -> int:

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..core.checks import check_level
+from ..core.checks import check_choice, check_level, check_whole
 from ..core.typed import check_keys, make
 from ..files.disk import plain, read_json
 from ..files.toml import read_toml
+from ..imaging.recipe import TrainingRecipe, load_recipe
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,9 @@ class Network:
     head_dropout: float | None = None
 
     def __post_init__(self) -> None:
-        _one_of("network.likelihood", self.likelihood, ("gaussian", "laplace"))
-        _one_of("network.link", self.link, ("", "root"))
-        _one_of("network.variances", self.variances, ("one", "each"))
-        for name in ("stage_dropout", "head_dropout"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"network.{name} is {value}; expected a probability from 0 to below 1")
+        check_choice("network.likelihood", self.likelihood, "gaussian", "laplace")
+        check_choice("network.link", self.link, "", "root")
+        check_choice("network.variances", self.variances, "one", "each")
 
 
 @dataclass(frozen=True)
@@ -61,22 +59,15 @@ class Training:
     loss: str | None = None
 
     def __post_init__(self) -> None:
-        _one_of("train.precision", self.precision, ("fp32", "bf16"))
-        if self.schedule is not None:
-            _one_of("train.schedule", self.schedule, ("plateau", "cosine"))
-        if self.loss is not None:
-            _one_of("train.loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
+        check_choice("train.precision", self.precision, "fp32", "bf16")
         if self.folds == 1:
             raise ValueError("train.folds is 1; expected 0 for one network, or 2 and more")
-        _at_least(
-            "train", self, {"folds": 0, "epochs": 1, "batch": 1, "patience": 0, "seed": 0, "workers": 1}
-        )
+        for name, least in (("folds", 0), ("seed", 0), ("workers", 1)):
+            check_whole(f"train.{name}", getattr(self, name), least)
         if not self.minutes > 0:
             raise ValueError(f"train.minutes is {self.minutes}; expected a number above 0")
         if self.plan and self.folds:
             raise ValueError("train.plan and train.folds cannot be combined; choose one")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ValueError(f"train.learning_rate is {self.learning_rate}; expected a number above 0")
 
 
 @dataclass(frozen=True)
@@ -90,8 +81,9 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _one_of("sample.method", self.method, ("dropout", "ensemble"))
-        _at_least("sample", self, {"draws": 2, "members": 2, "batch": 1, "seed": 0})
+        check_choice("sample.method", self.method, "dropout", "ensemble")
+        for name, least in (("draws", 2), ("members", 2), ("batch", 1), ("seed", 0)):
+            check_whole(f"sample.{name}", getattr(self, name), least)
 
     @property
     def networks(self) -> int:
@@ -133,7 +125,7 @@ class Reporting:
 
     def __post_init__(self) -> None:
         check_level(self.level)
-        _one_of("report.by", self.by, ("auto", "case", "patient", "group"))
+        check_choice("report.by", self.by, "auto", "case", "patient", "group")
 
 
 FOLDS = "folds"  # predictions across folds take the place of a calibration split
@@ -167,6 +159,30 @@ class Project:
     sample: Sampling = field(default_factory=Sampling)
     calibrate: CalibrationTable = field(default_factory=CalibrationTable)
     report: Reporting = field(default_factory=Reporting)
+
+    def __post_init__(self) -> None:
+        assert self.training  # which checks the rest
+
+    @cached_property
+    def training(self) -> TrainingRecipe:
+        """The training recipe with the project's own choices."""
+        train, network = self.train, self.network
+        own = str(self.home / train.recipe) if train.recipe.endswith(".toml") else train.recipe
+        values: dict[str, Any] = {"epochs": train.epochs, "batch": train.batch, "draws": self.sample.draws}
+        for name in ("learning_rate", "patience", "schedule", "loss"):
+            if getattr(train, name) is not None:
+                values[name] = getattr(train, name)
+        if network.likelihood != "gaussian":  # whose own loss the others are not made for
+            values.setdefault("loss", "nll")
+        if self.sample.method == "ensemble":  # whose members predict without dropout
+            values["watch"] = "valid_mse_one_pass"
+            if load_recipe(own).keep != "last":
+                values["keep"] = "valid_mse_one_pass"
+        if network.stage_dropout is not None:
+            values["stage_dropout"] = network.stage_dropout
+        if network.head_dropout is not None:
+            values["head_dropout"] = {network.backbone: network.head_dropout, "other": network.head_dropout}
+        return load_recipe(own, **values)
 
     @property
     def folder(self) -> Path:
@@ -259,14 +275,3 @@ def _project(tables: Mapping[str, Any], home: Path) -> Project:
 def _joined(values: list[Any]) -> Any:
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
     return ",".join(map(str, values)) if plain else values
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
-
-
-def _at_least(table: str, values: Any, least: Mapping[str, int]) -> None:
-    for name, low in least.items():
-        if getattr(values, name) is not None and getattr(values, name) < low:
-            raise ValueError(f"{table}.{name} is {getattr(values, name)}; expected {low} or more")

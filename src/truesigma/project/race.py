@@ -309,9 +309,8 @@ def _try(work: Work, pace: float, seconds: float, rung: int) -> "tuple[NDArray[n
 def _parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
     """A new network, its recipe, and how it is trained."""
     from ..imaging.network.two_head import build
-    from .stages import training_recipe
 
-    project, recipe = work.project, training_recipe(work.project)
+    project, recipe = work.project, work.project.training
     file = project.network.weights
     net = build(
         project.backbone, work.data.channels, work.data.outputs, recipe, variances=project.network.variances,

@@ -13,48 +13,24 @@ from ..core.values import Draws
 from ..core.varying import Varying
 from ..evaluation.evaluate import evaluate
 from ..evaluation.text import evaluation_table, factor_text, plain_text
-from ..files.disk import write_rows, write_text
+from ..files.disk import write_json, write_rows, write_text
 from ..files.store import write
 from .dropout_check import one_pass
 from .figures import draw_figures
 from .landmarks import distances
 from .ledger import RUNS
-from .project import FOLDS, Project
+from .project import FOLDS
 from .readme import readme
 from .work import Work
 
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
-    from ..imaging.recipe import TrainingRecipe
     from ..imaging.sampling.moments import MonteCarloError
 
 SHOWN = 3  # targets in the title of the page
 Made = tuple[list[str], str]  # files, and what came of it in words
 Say = Callable[[str], None]
 Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to what counts them
-
-
-def training_recipe(project: Project) -> "TrainingRecipe":
-    """Return the project's training recipe with the project's own choices."""
-    from ..imaging.recipe import load_recipe
-
-    train, network = project.train, project.network
-    own = str(project.home / train.recipe) if train.recipe.endswith(".toml") else train.recipe
-    values: dict[str, Any] = {"epochs": train.epochs, "batch": train.batch, "draws": project.sample.draws}
-    for name in ("learning_rate", "patience", "schedule", "loss"):
-        if getattr(train, name) is not None:
-            values[name] = getattr(train, name)
-    if network.likelihood != "gaussian":  # whose own loss the others are not made for
-        values.setdefault("loss", "nll")
-    if project.sample.method == "ensemble":  # whose members predict without dropout
-        values["watch"] = "valid_mse_one_pass"
-        if load_recipe(own).keep != "last":
-            values["keep"] = "valid_mse_one_pass"
-    if network.stage_dropout is not None:
-        values["stage_dropout"] = network.stage_dropout
-    if network.head_dropout is not None:
-        values["head_dropout"] = {network.backbone: network.head_dropout, "other": network.head_dropout}
-    return load_recipe(own, **values)
 
 
 def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
@@ -65,7 +41,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     from ..imaging.training.start import train_run
 
     project, run = work.project, work.folder / RUNS / str(member)
-    network, weights, recipe = project.network, project.network.weights, training_recipe(project)
+    network, weights, recipe = project.network, project.network.weights, project.training
     source, data = work.member(member)
     trained = train_run(
         source,
@@ -191,7 +167,8 @@ def fit_card(work: Work) -> Made:
 def score(work: Work) -> Made:
     """Score the test cases under every recalibration, and predict them in the target's unit."""
     scored = evaluate(work.fitted_on, work.test, recalibrations=work.fits.values(), recipe=work.recipe)
-    write(scored, work.folder / "scores.json")
+    data = {"calibration": work.described(work.calibration), "test": [work.described("test.npz")]}
+    write_json({**scored.to_dict(), "data": data}, work.folder / "scores.json", strict=True, seal=True)
     columns = [name for name in scored.rows[0] if name != "options"]
     write_rows(
         work.folder / "scores.csv", [columns, *([row[name] for name in columns] for row in scored.rows)]

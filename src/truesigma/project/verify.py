@@ -22,14 +22,16 @@ from ..files.described import new_again, read_again
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
 from ..files.store import read
 from ..files.tables import read_table
-from .ledger import FILE, RUNS, Ledger, read_ledger
-from .project import AUTO
+from .ledger import FILE, RUNS, read_ledger
 
 RTOL = 1e-9  # for recomputed numbers: another machine sums in another order
 FILE_LIKE = {"file": str, "sha256": str}
-SCORES_LIKE = {"rows": list, "recipe": str, "data": {"calibration": FILE_LIKE, "test": list}}
-QUESTION_LIKE = {"recalibration": str, "question": str}
-ROW_LIKE = {"recalibration": str, "label?": str, "part": str, "metric": str}
+SCORES_LIKE = {
+    "recipe": str,
+    "data": {"calibration": FILE_LIKE, "test": [FILE_LIKE], "like?": FILE_LIKE},
+    "rows": [{"recalibration": str, "label?": str, "part": str, "metric": str}],
+    "questions?": [{"recalibration": str, "question": str}],
+}
 
 
 class Unknown(str):
@@ -113,33 +115,17 @@ def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     yield _checked("each case is in the split that cases.csv says", partial(_splits, folder, cases))
     yield _checked("no group is in two splits", partial(_groups, folder))
     yield _checked("the cases were drawn from these networks", partial(_networks, networks, cases))
-    if (folder / "card.json").is_file():
-        yield from _json(folder / "card.json")
-    if (folder / "scores.json").is_file():
-        chosen = _choices(ledger, folder)
-        again = partial(_scores, folder / "scores.json", cases[split], cases["test"], chosen)
-        yield _checked("scores.json follows from the cases", again)
-    if (folder / "predictions.csv").is_file() and not _own(ledger):
-        yield _checked("predictions.csv follows from the card", partial(_predictions, folder, cases["test"]))
-    if (folder / "report.html").is_file():
-        yield from _page(folder / "report.html")
+    looks = {"card.json": _json, "scores.json": _json, "predictions.csv": _predictions, "report.html": _page}
+    for name, look in looks.items():
+        if (folder / name).is_file():
+            try:
+                yield from look(folder / name)
+            except (ValueError, OSError) as problem:
+                yield Check(f"{name} is whole", False, str(problem))
 
 
 def _same_file(path: Path, mark: str) -> str:
     return "" if fingerprint(path) == mark else f"{path} has changed since"
-
-
-def _choices(ledger: Ledger, folder: Path) -> list[str]:
-    """List the recalibrations that `run` compared."""
-    chosen, compared = ledger.recipe["calibrate"]["recalibrate"], ledger.recipe["report"]["compare"]
-    if chosen == AUTO:  # as the card says
-        chosen = str(read_json(folder / "card.json")["recalibration"]["name"])
-    return list(dict.fromkeys(["none", chosen, *compared]))
-
-
-def _own(ledger: Ledger) -> bool:
-    """Whether the recalibration is a user's own file, which is code and not run here."""
-    return ".py" in str(ledger.recipe["calibrate"]["recalibrate"])
 
 
 def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
@@ -155,14 +141,14 @@ def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
 
 
 def _groups(folder: Path) -> str | None:
+    from ..imaging.data.splits import check_groups
+
     rows = read_table(folder / "cases.csv", need=("id", "split", "group"), exact=True)[1]
-    places: dict[str, set[str]] = {}
-    for row in rows:
-        places.setdefault(row["group"], set()).add(row["split"])
-    if set(places) == {""}:
+    groups, split = [row["group"] for row in rows], np.array([row["split"] for row in rows])
+    if not any(groups):
         return None
-    torn = [f"{group} is in {' and '.join(sorted(at))}" for group, at in places.items() if len(at) > 1]
-    return f"{folder / 'cases.csv'}: {torn[0]}" if torn else ""
+    check_groups(groups, {str(name): np.flatnonzero(split == name) for name in set(split)})
+    return ""
 
 
 def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
@@ -180,10 +166,11 @@ def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
 def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     """Check a training run: its recipe, weights and history."""
     from ..imaging.network.tensors import read_state
-    from ..imaging.training.folder import BEST, HISTORY, LAST, read_recipe
+    from ..imaging.training.folder import BEST, HISTORY, LAST, load_run, read_recipe
 
     yield _checked("recipe.json is whole", lambda: "" if read_recipe(folder) else "it is empty")
-    yield _checked(f"{BEST} is whole, and fits the network", partial(_whole, folder, code))
+    # Its hash is checked, and names and shapes.
+    yield _checked(f"{BEST} is whole, and fits the network", lambda: "" if load_run(folder, code) else None)
     if not (folder / LAST).is_file():
         yield Check(f"{LAST} is whole", None, "it is not there; the run cannot be resumed")
         return
@@ -191,15 +178,6 @@ def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     yield _checked(f"{LAST} is whole", lambda: state.update(read_state(folder / LAST)[1]) or "")
     if state and (folder / HISTORY).is_file():
         yield _checked(f"{HISTORY} is what was trained", partial(_history, folder / HISTORY, state["rows"]))
-
-
-def _whole(folder: Path, code: Collection[str | Path]) -> str:
-    from ..imaging.network.tensors import read_values
-    from ..imaging.training.folder import BEST, load_run
-
-    read_values(folder / BEST)  # whose hash is checked
-    load_run(folder, code)  # which looks at names and shapes
-    return ""
 
 
 def _history(path: Path, rows: list[dict[str, Any]]) -> str:
@@ -224,12 +202,6 @@ def _json(path: Path) -> Iterator[Check]:
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
     elif "rows" in found and isinstance(data := found.get("data"), dict) and "calibration" in data:
         check_like(path, found, SCORES_LIKE)
-        asked = found.get("questions", [])
-        check_like(path, asked, list, "questions")
-        likes = (FILE_LIKE, [one for one in [data.get("like")] if one is not None]), (FILE_LIKE, data["test"])
-        for like, those in (*likes, (ROW_LIKE, found["rows"]), (QUESTION_LIKE, asked)):
-            for one in those:
-                check_like(path, one, like)
         files = [data["calibration"], *data["test"], *([data["like"]] if "like" in data else [])]
         yield from (
             _checked(f"{one['file']} is what was scored", partial(_beside, path, one)) for one in files
@@ -241,14 +213,37 @@ def _json(path: Path) -> Iterator[Check]:
 
 
 def _scored(path: Path, found: Mapping[str, Any]) -> str:
-    """Read the cases of scores as they were read, and score them again."""
+    """Read the cases of scores as they were read, score them again, and compare row by row.
+
+    A user's own recalibration is code, and not run.
+    """
     data = found["data"]
     sets = [read_again(path, one) for one in (data["calibration"], *data["test"])]
     if "like" in data:
         sets = all_like(sets, new_again(path, data["like"], data["calibration"]), str(found["recipe"]))
     calibration, *test = sets
     chosen = list(dict.fromkeys(row["label"] for row in found["rows"]))
-    return _scores(path, calibration, test, chosen)
+    ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
+    made = evaluate(calibration, test, recalibrations=ours, metrics="all", recipe=found["recipe"])
+    again = json.loads(json_text({"rows": made.rows, "questions": made.questions}))
+    for kind, keys, values in (
+        ("rows", ("part", "metric", "level"), ("value",)),
+        ("questions", ("question", "output", "group"), ("verdict", "estimate", "low", "high")),
+    ):
+        computed = [(_picked(one, keys), _picked(one, values)) for one in again[kind]]
+        for row in found.get(kind, ()):
+            key, value = _picked(row, keys), _picked(row, values)
+            same = [other for known, other in computed if known == key]
+            if key[0] in ours and not any(_alike(value, other) for other in same):
+                return f"{path}: {key[1:]} of {key[0]} is {value}, computed again {same[:1]}"
+    other = [label for label in chosen if label not in ours]
+    return Unknown(f"{', '.join(other)}: not one of ours, and not run here") if other else ""
+
+
+def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
+    """Pick the recalibration of a row, and some of its values."""
+    label = row.get("label", row["recalibration"])  # questions name it by its label
+    return [label, *(row.get(name) for name in names)]
 
 
 def _beside(path: Path, about: Mapping[str, Any]) -> str | None:
@@ -304,36 +299,14 @@ def _refers(card: Card, cases: Cases) -> str:
     return "" if _alike(said, again) else f"the referral found again is {again!r:.200}"
 
 
-def _scores(path: Path, calibration: Cases, test: Any, chosen: list[str]) -> str:
-    """Score again, and compare row by row; a user's own file is code, and not run."""
-    said = read_json(path)
-    ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
-    made = evaluate(calibration, test, recalibrations=ours, metrics="all", recipe=said["recipe"])
-    again = json.loads(json_text({"rows": made.rows, "questions": made.questions}))
-    for kind, keys, values in (
-        ("rows", ("part", "metric", "level"), ("value",)),
-        ("questions", ("question", "output", "group"), ("verdict", "estimate", "low", "high")),
-    ):
-        computed = [(_picked(one, keys), _picked(one, values)) for one in again[kind]]
-        for row in said.get(kind, ()):
-            key, value = _picked(row, keys), _picked(row, values)
-            found = [other for same, other in computed if same == key]
-            if key[0] in ours and not any(_alike(value, other) for other in found):
-                return f"{path}: {key[1:]} of {key[0]} is {value}, computed again {found[:1]}"
-    other = [label for label in chosen if label not in ours]
-    return Unknown(f"{', '.join(other)}: not one of ours, and not run here") if other else ""
+def _predictions(path: Path) -> Iterator[Check]:
+    yield _checked("predictions.csv follows from the card", partial(_predicted, path))
 
 
-def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Pick the recalibration of a row, and some of its values."""
-    label = row.get("label", row["recalibration"])  # questions name it by its label
-    return [label, *(row.get(name) for name in names)]
-
-
-def _predictions(folder: Path, test: Cases) -> str:
+def _predicted(path: Path) -> str:
     """Compare the table of the test cases with the card's predictions, by their number and their scale."""
-    rows = read_table(folder / "predictions.csv", need=["id"], exact=True)[1]
-    made = read_card(folder / "card.json")(test)
+    rows, test = read_table(path, need=["id"], exact=True)[1], read(path.with_name("test.npz"))
+    made = read_card(path.with_name("card.json"))(test)
     if [row["id"] for row in rows] != [str(one) for one in test.id]:
         return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
     if "scale" not in rows[0] or test.unit == "scaled":

@@ -17,33 +17,20 @@ from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
 
-SHORT = 1.0  # seconds of training; below this one batch says little
-MORE = 8  # batches that are timed then
-TIMES = 3  # times each is run: the first warms up, and the quickest of the others counts, since a stall says nothing
+TIMES = 3  # times that drawing is timed: the first warms up, and the quickest of the others counts
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Seconds for a training step, for validating a case and for drawing a case; and the memory they took.
+    """Seconds of an epoch, and of drawing a case; and the memory they took.
 
     memory: bytes at the peak, on the GPU if there is one, otherwise of the whole process.
     """
 
-    step: float
-    validate: float
+    epoch: float
     draw: float
     memory: int
     device: str
-
-    def training(self, data: DataSet, recipe: TrainingRecipe) -> float:
-        """Seconds that one network will take."""
-        steps = max(1, round(len(data.splits["train"]) / recipe.batch))
-        others = sum(len(data.splits[name]) for name in ("valid", "test"))
-        return recipe.epochs * (steps * self.step + others * self.validate)
-
-    def sampling(self, cases: int) -> float:
-        """Seconds that the draws of that many cases will take."""
-        return cases * self.draw
 
 
 def try_out(
@@ -69,10 +56,10 @@ def try_out(
     if where.type == "cuda":
         torch.cuda.set_device(where)
         torch.cuda.reset_peak_memory_stats(where)
-    settings: dict[str, Any] = {"likelihood": likelihood, "precision": precision, "device": device}
-    step, validate = _train(nets[0], data, recipe, 1, settings)
-    if step < SHORT:
-        step, validate = _train(nets[0], data, recipe, MORE, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a network that has hardly learned
+        settings = {"likelihood": likelihood, "precision": precision, "device": device}
+        epoch = epoch_seconds(nets[0], data, recipe, settings)
     some = _part(data, {"test": batch})
     for net in nets:
         net.to(where).eval()
@@ -84,7 +71,7 @@ def try_out(
         predict_split(chosen, some, draws=draws, law=law, batch=batch, precision=on_gpu, moments=True)
         taken.append(time.monotonic() - began)
     memory = torch.cuda.max_memory_allocated(where) if where.type == "cuda" else peak_memory()
-    return Trial(step, validate, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
+    return Trial(epoch, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
 
 
 def seconds_here(device: str) -> float:
@@ -108,21 +95,6 @@ def epoch_seconds(net: TwoHead, data: DataSet, recipe: TrainingRecipe, settings:
         taken.append(seconds_here(settings["device"]) - began)
     step = max(taken[1] - taken[0], 0.1 * taken[1]) / 8
     return step / recipe.batch * (sizes["train"] + sizes["valid"] / 3)
-
-
-def _train(
-    net: TwoHead, data: DataSet, recipe: TrainingRecipe, steps: int, settings: dict[str, Any]
-) -> tuple[float, float]:
-    """Time a step, and validation per case, in the quickest of a few short epochs after the first."""
-    few = _part(data, {"train": steps * recipe.batch, "valid": 4 * recipe.batch})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a network that has hardly learned
-        short = replace(recipe, epochs=TIMES)
-        rows = train(net, few, short, seed=0, graph="auto", quiet=True, **settings).history
-    taken = max(1, len(few.splits["train"]) // recipe.batch)
-    step = min(row["train_seconds"] for row in rows[1:])
-    rest = min(row["seconds"] - row["train_seconds"] for row in rows[1:])
-    return step / taken, rest / len(few.splits["valid"])
 
 
 def _part(data: DataSet, sizes: dict[str, int]) -> DataSet:
