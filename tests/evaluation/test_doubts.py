@@ -13,11 +13,11 @@ from truesigma.evaluation.leaks import warn_leaks
 from truesigma.evaluation.sets import open_set
 
 
-def made(seed, size=300, sigma=1.0, group=None):
+def made(seed, size=300, sigma=1.0, **names):
     rng = np.random.default_rng(seed)
     y = 50 + 10 * rng.normal(size=size)
     scale = sigma * rng.uniform(0.5, 2.0, size=size)
-    return ts.Cases(ts.Prediction(y + scale * rng.normal(size=size), aleatoric=scale**2), y, group=group)
+    return ts.Cases(ts.Prediction(y + scale * rng.normal(size=size), aleatoric=scale**2), y, **names)
 
 
 def test_a_variance_given_as_scale_is_doubted():
@@ -102,15 +102,16 @@ def test_heavy_tails_are_not_gross_errors(size):
     assert named <= 5
 
 
-def test_few_groups_behind_a_standard_error_are_said_on_the_terminal(tmp_path, monkeypatch, capsys):
+def test_few_patients_behind_a_standard_error_are_said_on_the_terminal(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, groups in (("two.csv", 2), ("many.csv", 30)):
-        ts.write(made(0, group=[f"site{k % groups}" for k in range(300)]), name)
+        ts.write(made(0, patient=[f"p{k % groups}" for k in range(300)]), name)
         asked = f"--calibration {name} --test {name} --recalibrate none,sigma --metrics rmse"
         with pytest.raises(SystemExit):
             main(["evaluate", *asked.split()])
         said = (
-            "note: the factor's error counts the 2 groups of the calibration cases" in capsys.readouterr().err
+            "note: the factor's error counts the 2 patients of the calibration cases"
+            in capsys.readouterr().err
         )
         assert said == (groups == 2)
 

@@ -33,7 +33,7 @@ def perfect(m: int, d: int = 1, seed: int = 0, laplace: bool = False) -> tuple[P
 )
 def test_equals_the_loop(sample, outputs, error, part, grouped):
     group = [i // 2 for i in range(len(sample.target))] if grouped else None
-    options = {"outputs": outputs, "error": error, "part": part, "group": group}
+    options = {"outputs": outputs, "error": error, "part": part, "patient": group}
     if sample.law == "laplace" and error == "draws":
         with pytest.raises(Undefined, match="squared error"):
             sigma.fit(sample.prediction(), sample.target, **options)
@@ -116,7 +116,9 @@ def test_patients_with_several_cases_widen_the_standard_error():
     alone, grouped = sigma.fit(p, y), sigma.fit(p, y, group=patient)
     assert grouped.factor == alone.factor
     assert grouped.standard_error == pytest.approx(math.sqrt(5) * alone.standard_error, rel=0.01)
-    assert sigma.fit(p, y, group=["one"] * 1000).standard_error is None
+    assert sigma.fit(p, y, patient=["one"] * 1000).standard_error is None
+    # A few groups are sites, which do not show how patients differ.
+    assert sigma.fit(p, y, group=patient % 19) == alone != sigma.fit(p, y, group=patient % 20)
 
 
 def test_groups_with_weights_in_float32():

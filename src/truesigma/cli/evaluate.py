@@ -52,7 +52,7 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
-    from ..evaluation.doubts import few_clusters
+    from ..evaluation.doubts import few_patients
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.text import evaluation_table, group_table, plain_text
 
@@ -71,7 +71,7 @@ def evaluate(
         chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
         evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group, one_pass=one_pass)
         questions = list(evaluation.questions)
-    few = few_clusters(fitted_on.whole) if fitted_on.whole is not None else ""
+    few = few_patients(fitted_on.whole) if fitted_on.whole is not None else ""
     if few and any("standard_error" in fitted.to_dict() for fitted in evaluation.recalibrations.values()):
         say(f"note: {few[:1].lower()}{few[1:]}")
     result = {**evaluation.to_dict(), "questions": questions, "data": {**data, **about}}

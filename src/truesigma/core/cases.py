@@ -22,6 +22,7 @@ from .notebook import html_table
 from .values import Draws, Prediction, changed, check_prediction, rows_of, take, trusted
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
+MANY = 20  # groups, from which on they are taken for patients if none are named: fewer do not show how they differ
 SHOWN = 8  # cases, and numbers of one, in a notebook
 
 
@@ -30,12 +31,12 @@ class Cases:
     """Predictions with their targets: what a file holds and what `evaluate` takes.
 
     `patient` says which cases belong together, `group` what is looked at apart (a site, a scanner): names, or a mapping
-    from columns to names. Without `patient`, cases of a `group` are taken to belong together. `fold` is the part whose
-    model had not seen the case, where each was predicted by a model of the others. `id` names the cases,
-    `names` the outputs, `unit` is the target's unit, `checkpoint` the network where it is known, `sampling` how it was
-    drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of, for the recipes that
-    decompose it in another way; the prediction's mask holds for them, too. `shift` says to whom `weight` makes the
-    cases alike.
+    from columns to names. Without `patient`, cases of a `group` are taken to belong together if there are 20 groups or
+    more. `fold` is the part whose model had not seen the case, where each was predicted by a model of the others. `id`
+    names the cases, `names` the outputs, `unit` is the target's unit, `checkpoint` the network where it is known,
+    `sampling` how it was drawn from, as "masks=common seed=0 draws=25". `draws` keeps what the prediction was made of,
+    for the recipes that decompose it in another way; the prediction's mask holds for them, too. `shift` says to whom
+    `weight` makes the cases alike.
 
     >>> Cases(Prediction([1.0, 2.0], aleatoric=[0.1, 0.1], epistemic=[0.0, 0.1]), [1.1, 1.7], unit="mm")
     Cases(2 cases, normal, in mm)
@@ -89,7 +90,13 @@ class Cases:
 
     @property
     def cluster(self) -> Any:
-        """The names of the cases that belong together: patients, else the first group; None: each by itself."""
+        """The names of the cases that belong together: patients, else many groups; None: each by itself."""
+        names = self.patient_or_group
+        return names if self.patient is not None or len(np.unique(names)) >= MANY else None
+
+    @property
+    def patient_or_group(self) -> Any:
+        """The names of the patients, else of the first group, however few; None without both."""
         return self.first_group if self.patient is None else self.patient
 
     @property

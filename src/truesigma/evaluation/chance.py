@@ -115,8 +115,8 @@ def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> It
     count = np.bincount(view.code)
     start = np.cumsum(count) - count
     taker = np.arange(len(cases)) % view.clusters
-    if grouped and cases.cluster is not None:
-        taker = np.unique(cases.cluster, return_inverse=True)[1] % view.clusters
+    if grouped and cases.patient_or_group is not None:
+        taker = np.unique(cases.patient_or_group, return_inverse=True)[1] % view.clusters
     single = all(
         np.array_equal(one, np.arange(len(cases))) for one in (view.code, taker)
     )  # each case for itself

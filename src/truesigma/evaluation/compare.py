@@ -26,7 +26,7 @@ from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
-from .replicates import Finish, Replicates, Resampling, Rows, clusters_by, from_rows, metric_rows
+from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
 from .scoring import items_of
 from .sets import Given, open_set
 from .text import comparison_table, html_text, plain_text, terminal_text
@@ -105,10 +105,10 @@ def compare(
 
     $$\mathrm{score} = \tfrac1m \sum_i S\bigl(R_{-k(i)}(p_i),\, y_i\bigr)$$
 
-    R is fitted without fold k(i), that of case i. All cases of a patient (without patients: of a group) are in one
-    fold. The choice is the simplest recalibration, that with the fewest numbers in its stored form, whose score is
-    within one standard error of the best: the standard error of their difference on the same cases, from a bootstrap
-    by patient, or by case.
+    R is fitted without fold k(i), that of case i. All cases of a patient (without patients: of one of 20 groups or
+    more) are in one fold. The choice is the simplest recalibration, that with the fewest numbers in its stored form,
+    whose score is within one standard error of the best: the standard error of their difference on the same cases,
+    from a bootstrap by patient, or by case.
 
     Args:
         cases: predictions with targets, none of which the network was trained on: Cases, a path, a glob, a manifest, or
@@ -144,10 +144,9 @@ def compare(
     several = list(each(recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
-    # Cases are divided unless patients are known. A few groups are sites, of which none stands for a patient; and if
-    # groups are to be repaired, they must be in every fold.
-    sites = clusters_by(cases) == "case" or any("groups" in one.needs for one in choices.values())
-    alone = cases.patient is None and sites
+    # Cases are divided unless patients are known; groups that are to be repaired must be in every fold.
+    repaired = any("groups" in one.needs for one in choices.values())
+    alone = cases.cluster is None or (cases.patient is None and repaired)
     fold = fold_of(changed(cases, group=None) if alone else cases, folds=folds, seed=seed)
     by: Any = "case" if alone else "patient"
     plan = Resampling.of(cases, by=by, replicates=replicates, level=level, seed=seed)
@@ -283,11 +282,11 @@ def remedy_words(found: Comparison, beside: str = "") -> str:
 
 
 def fold_of(cases: Cases, *, folds: int = 10, seed: int = 0) -> Host:
-    """The fold of each case, 0 to folds - 1, at random; cases of a patient (or else of a group) share one.
+    """The fold of each case, 0 to folds - 1, at random; cases of a patient share one.
 
     >>> from truesigma import Prediction
     >>> y = np.arange(4.0)
-    >>> fold = fold_of(Cases(Prediction(y, aleatoric=y + 1), y, group=["a", "b", "a", "b"]), folds=2)
+    >>> fold = fold_of(Cases(Prediction(y, aleatoric=y + 1), y, patient=["a", "b", "a", "b"]), folds=2)
     >>> bool(fold[0] == fold[2] != fold[1] == fold[3])
     True
     """

@@ -4,18 +4,17 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.by_case import of_each
-from ..core.cases import Cases
+from ..core.cases import MANY, Cases
 from ..core.law import central_bounds
 from ..core.laws.quantiles import known_at_levels
 from ..core.ranking import Columns, columns_of
 from .leaks import twins
-from .replicates import MANY
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
 APART = 3.0  # times that the median sigma of two sets may differ
 TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to belong together
 FEW = 30  # cases of equal weight, below which all that is weighted is a rough guess
-ROUGH = 10  # groups, below which the factor's interval is a rough guess
+ROUGH = 10  # patients, below which the factor's interval is a rough guess
 SEVERAL = 4  # with this many groups, they may be patients
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
@@ -56,23 +55,22 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     return found + ([] if test is None else _unnamed_patients(calibration, test))
 
 
-def few_clusters(cases: Cases) -> str:
-    """Warn of a standard error that counts few patients, or groups; "" if there are enough, or none."""
-    if cases.cluster is None:
+def few_patients(cases: Cases) -> str:
+    """Warn of a standard error that counts few patients; "" if there are enough, or none are named."""
+    if cases.patient is None:
         return ""
     counts = columns_of(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)
-    clusters = len(np.unique(np.asarray(cases.cluster)[counts]))
-    one = "group" if cases.patient is None else "patient"
-    if clusters >= ROUGH:
+    patients = len(np.unique(np.asarray(cases.patient)[counts]))
+    if patients >= ROUGH:
         return ""
-    if clusters < 2:
+    if patients < 2:
         return (
-            f"All calibration cases are of one {one}, so nothing shows how much the factor would differ for another: "
+            "All calibration cases are of one patient, so nothing shows how much the factor would differ for another: "
             "it has no interval."
         )
     return (
-        f"The factor's error counts the {clusters} {one}s of the calibration cases: so few show only roughly how "
-        f"{one}s differ."
+        f"The factor's error counts the {patients} patients of the calibration cases: so few show only roughly how "
+        "patients differ."
     )
 
 
@@ -165,7 +163,7 @@ def _lag(cases: Cases, columns: Columns) -> float | None:
     """The lag-1 correlation of the hits, if it is beyond chance and no group says which cases belong together."""
     size = len(cases)
     law = cases.prediction.law
-    if cases.cluster is not None or size < 50 or known_at_levels(law):
+    if cases.patient_or_group is not None or size < 50 or known_at_levels(law):
         return None
     low = of_each(law, lambda one: central_bounds(one, CONTENT)[0], columns.scale)
     high = of_each(law, lambda one: central_bounds(one, CONTENT)[1], columns.scale)

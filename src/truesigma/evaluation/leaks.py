@@ -35,8 +35,6 @@ def extent(cases: Cases) -> dict[str, Any]:
     >>> extent(Cases(Prediction([3.0, 1.0, 2.0], aleatoric=[4.0, 1.0, 9.0]), [3.0, 1.0, 2.0], patient=["a", "a", "b"]))
     {'range': {'location': [[1.0, 3.0]], 'scale': [[1.0, 3.0]]}, 'patients': 2}
     """
-    from .replicates import clusters_by
-
     if cases.prediction.location.ndim > 2 or not len(cases):
         return {}
     looked_at = _looked_at(cases.prediction)
@@ -45,8 +43,9 @@ def extent(cases: Cases) -> dict[str, Any]:
     ends = {name: np.stack([np.nanmin(v, 0), np.nanmax(v, 0)], 1).tolist() for name, v in looked_at.items()}
     if not np.isfinite(list(ends.values())).all():
         return {}
-    by = "patient" if cases.patient is not None else clusters_by(cases)
-    return {"range": ends} | ({} if by == "case" else {f"{by}s": len(np.unique(cases.cluster))})
+    if cases.cluster is None:
+        return {"range": ends}
+    return {"range": ends, "groups" if cases.patient is None else "patients": len(np.unique(cases.cluster))}
 
 
 def check_extent(data: Mapping[str, Any]) -> None:
@@ -214,13 +213,10 @@ def _warn_same_cases(calibration: CaseSet, fitted_on: Cases, test: CaseSet, case
 
 def _warn_shared_patients(calibration: str, fitted_on: Cases, test: str, cases: Cases) -> None:
     """Warn if patients are in both sets; a few groups, such as sites, may well be."""
-    from .replicates import MANY
-
     sets = (fitted_on, cases)
     named = all(one.patient is not None for one in sets)
     names = [set() if one.cluster is None else set(map(str, one.cluster)) for one in sets]
-    both = names[0] & names[1]
-    if both and (named or min(map(len, names)) >= MANY):
+    if both := names[0] & names[1]:
         what, doubt = ("patients", "") if named else ("groups", " If they are patients,")
         warnings.warn(
             f"{len(both)} {what} are in both {calibration} and {test}, such as {min(both)}.{doubt} "

@@ -73,15 +73,14 @@ class Gathering:
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
         cases = changed(chunk.cases, prediction=prediction)
+        if chunk.of and cases.patient is None:
+            # Pieces of a case are correlated: they form a cluster, like a patient's cases.
+            cases = changed(cases, patient=np.array([chunk.of]))
         gathered: Sums = {}
         for number, (module, given) in enumerate(self.chosen):
             options = plugins.settled("recalibrate", module, given)
-            known, by_group = cases, "groups" in plugins.needs(module, options)
-            if chunk.of and cases.patient is None and (cases.group is None or by_group):
-                # Pieces of a case are correlated: they form a cluster, like a patient's cases.
-                known = changed(cases, patient=np.array([chunk.of]))
             try:
-                sums = module.gather(known, **plugins.accepted(module.gather, options))
+                sums = module.gather(cases, **plugins.accepted(module.gather, options))
             except Refusal as problem:  # the others are fitted nevertheless
                 sums = {"": Undefined(str(problem))}
             gathered |= {f"{number}/{key}": value for key, value in sums.items()}

@@ -31,8 +31,6 @@ Rows = Any  # (case, column), a scipy sparse array
 Finish = Callable[[Host], float | Undefined]  # from the sums of some rows, (column,), to their score
 Score = str | tuple[str, Mapping[str, Any]] | Callable[[Cases], float]
 
-MANY = 20  # with this many groups "auto" takes them for patients if none are named: fewer, such as sites, do not show
-# how they differ
 MOST = 10_000  # clusters drawn one by one; more are pooled at random, which leaves the intervals as they are
 LEFT_OUT = 1000  # parts of the clusters that the jackknife leaves out in turn, at most
 SPARSE = 1 / 16  # share of sums that are not 0, below which a product is faster without the others
@@ -122,7 +120,7 @@ class Resampling:
         kind = clusters_by(cases, by)
         code, units = np.arange(len(cases)), len(cases)
         if kind != "case":
-            names, code = np.unique(cases.cluster, return_inverse=True)
+            names, code = np.unique(cases.patient_or_group, return_inverse=True)
             units = names.size
         if units > MOST:
             code = (np.random.default_rng(seed).permutation(units) % MOST)[code]
@@ -192,13 +190,12 @@ def clusters_by(cases: Cases, by: By = "auto") -> str:
         )
     if by == "case":
         return "case"
-    if cases.cluster is None:
-        if by != "auto":
-            raise ValueError(f"by is {by!r}, but the cases name none; give patient, or use by='case'.")
+    names = cases.cluster if by == "auto" else cases.patient_or_group
+    if names is None and by != "auto":
+        raise ValueError(f"by is {by!r}, but the cases name none; give patient, or use by='case'.")
+    if names is None or (by == "auto" and len(np.unique(names)) < 2):
         return "case"
-    least = 1 if by != "auto" else 2 if cases.patient is not None else MANY
-    enough = len(np.unique(cases.cluster)) >= least
-    return "case" if not enough else "group" if cases.patient is None else "patient"
+    return "group" if cases.patient is None else "patient"
 
 
 def replicate(cases: Cases, scores: Iterable[Score], plan: Resampling) -> list[Replicates | Undefined]:

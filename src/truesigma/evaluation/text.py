@@ -305,7 +305,7 @@ def factor_text(fitted: Recalibration, names: Sequence[str] = ()) -> str:
     if one.standard_error is not None:
         return f"factor {one.value:.6g}, standard error {one.standard_error:.6g}"
     known = hasattr(fitted, "standard_error")
-    words = ", its standard error unknown: all cases are of one group" if known else ""
+    words = ", its standard error unknown: all cases are of one patient" if known else ""
     return f"factor {one.value:.6g}{words}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.cases import Cases
+from ..core.cases import MANY, Cases
 from ..core.checks import check_enough, nothing_left
 from ..core.elements import Elements, Error, Outputs, Part, blocks
 from ..core.errors import Refusal
@@ -33,6 +33,7 @@ CHI = {  # the mean of min(|z|, CLIP)^moment under the law of that moment: Norma
     1: 1 - math.exp(-CLIP),
 }
 SLOPES = "slopes"
+PATIENT, GROUP = "patient ", "group "  # and a name: the sums of what belongs together
 FACTORS = np.geomspace(1 / 64, 64, 4097)  # of stated quantiles
 
 
@@ -52,14 +53,15 @@ def gather(
         return {"robust": Whole(_robust_factor(made, outputs, error))}
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
-    if cases.cluster is not None:
-        names, code = np.unique(cases.cluster, return_inverse=True)
+    if cases.patient_or_group is not None:
+        names, code = np.unique(cases.patient_or_group, return_inverse=True)
         plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
     sums = accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
     clusters = sums.pop("cluster", None)
     if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums
-    return _with_clusters(sums["case"], sums["case"][:1], zip(names, clusters.T))
+    kind = GROUP if cases.patient is None else PATIENT
+    return _with_clusters(sums["case"], sums["case"][:1], kind, zip(names, clusters.T))
 
 
 def slopes(e: Elements) -> Host:
@@ -112,34 +114,36 @@ def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str,
     if isinstance(sums, Undefined) or not (tally.patients or tally.groups):
         return {"case": sums}
     if tally.patients:
-        return _with_clusters(sums, sums[:1], tally.patients[key].items())
+        return _with_clusters(sums, sums[:1], PATIENT, tally.patients[key].items())
     groups = {name: group.sums[key] for name, group in tally.groups.items()}
     grouped = sum(group[:1] for group in groups.values())
-    return _with_clusters(sums, grouped, ((name, group[[2, 1]]) for name, group in groups.items()))
+    return _with_clusters(sums, grouped, GROUP, ((name, group[[2, 1]]) for name, group in groups.items()))
 
 
-def _with_clusters(cases: Host, grouped: Host, clusters: Iterable[tuple[Any, Host]]) -> dict[str, Sum]:
-    """Add to the cases' sums how many have a cluster, and (S, W) of each cluster by its name."""
-    return {"case": cases, "grouped": grouped, **{f"cluster {name}": column for name, column in clusters}}
+def _with_clusters(
+    cases: Host, grouped: Host, kind: str, clusters: Iterable[tuple[Any, Host]]
+) -> dict[str, Sum]:
+    """Add to the cases' sums how many have a cluster, and (S, W) of each cluster by its kind and name."""
+    return {"case": cases, "grouped": grouped, **{f"{kind}{name}": column for name, column in clusters}}
 
 
 def both_sums(sums: Mapping[str, Sum]) -> tuple[Host, Host]:
-    """Read the sums of cases, and of clusters where they are known, from what was gathered."""
+    """Read the sums of cases, and of clusters where they are known, from what was gathered; a few groups are none."""
     if not sums:  # every target is missing
         raise nothing_left()
     if SLOPES in sums:
         raise Undefined("stated quantiles have no sums of squares; use sigma, cqr or conformal.")
     if isinstance(sums["case"], Undefined):
         raise sums["case"]
-    columns = [column for key, column in sums.items() if key.startswith("cluster ")]
-    if not columns:
-        return sums["case"], sums["case"]
-    if sums["grouped"][0] != sums["case"][0]:
+    by_kind = [[one for key, one in sums.items() if key.startswith(kind)] for kind in (PATIENT, GROUP)]
+    columns = by_kind[0] or by_kind[1]
+    if columns and sums["grouped"][0] != sums["case"][0]:
         raise Refusal(
             "some of these cases have a group and others none, so their clusters are unknown; expected a group in "
             "every add, or in none, and in every file, or in none."
         )
-    return sums["case"], squares(*np.array(columns).T)
+    counted = by_kind[0] or (columns if len(columns) >= MANY else [])
+    return sums["case"], squares(*np.array(counted).T) if counted else sums["case"]
 
 
 def factor_of(cases: Host, clusters: Host, moment: int, solver: str = "closed") -> Factor:

@@ -64,8 +64,8 @@ def fit(
             Where errors have heavier tails than the law it is below the factor that makes the mean of z^2 right.
 
     Returns:
-        The recalibration, with `.factor` and its `.standard_error` by patient, else by group, else by case (None where
-        there is only one).
+        The recalibration, with `.factor` and its `.standard_error` by patient, else by group if there are 20
+        or more, else by case (None where there is only one).
 
     Example:
         >>> fit(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0]).factor

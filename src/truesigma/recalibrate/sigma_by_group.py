@@ -37,7 +37,7 @@ from ..core.recalibration import (
 )
 from ..core.scores import Sum
 from ..core.values import Prediction, changed
-from ._factor import both_sums, factor_of
+from ._factor import PATIENT, both_sums, factor_of
 from ._factor import gather as gather_one
 
 TITLE = "sigma scaling by group"
@@ -228,7 +228,7 @@ class _Patients:
     @staticmethod
     def of(own: Mapping[str, Mapping[str, Sum]]) -> "_Patients | None":
         """None where no patient is in two groups, so that clusters of several groups are those of each."""
-        pairs = [(name, key) for name, some in own.items() for key in some if key.startswith("cluster ")]
+        pairs = [(name, key) for name, some in own.items() for key in some if key.startswith(PATIENT)]
         known, code = np.unique([key for _, key in pairs], return_inverse=True)
         if known.size == len(pairs):
             return None

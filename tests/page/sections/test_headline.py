@@ -3,6 +3,7 @@
 import html
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_the_threshold_is_for_the_scale_that_apply_writes(name, law, tmp_path):
 
 
 def interval_of(cases, clusters):
-    fitted = ts.recalibrate.sigma.fit(cases.prediction, cases.target, group=cases.group)
+    fitted = ts.recalibrate.sigma.fit(cases)
     found = headline.factor_of(subject_of(make(), fitted_on=cases), headline.clusters_of(cases))
     assert found.value == fitted.factor
     from scipy.stats import t
@@ -84,12 +85,16 @@ def test_the_factor_has_the_interval_of_its_standard_error():
     assert "groups of the calibration cases" not in words
 
 
-def test_few_groups_give_a_wide_interval_and_a_note():
-    cases = make(seed=1, groups=("a", "b", "c"))
+def patients_of(cases):
+    return replace(cases, patient=cases.group, group=None)
+
+
+def test_few_patients_give_a_wide_interval_and_a_note():
+    cases = patients_of(make(seed=1, groups=("a", "b", "c")))
     found, expected = interval_of(cases, 3)
     assert (found.low, found.high) == pytest.approx(tuple(expected))
     assert found.low > 0
-    assert "counts the 3 groups of the calibration cases" in words_of(cases, make())[0]
+    assert "counts the 3 patients of the calibration cases" in words_of(cases, make())[0]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +108,9 @@ def test_groups_that_intervals_do_not_count_are_said(groups, by, said):
     assert (f"of {groups} groups, whose cases are taken to err together" in words) != said
 
 
-def test_one_group_has_no_interval_and_that_is_said():
-    words, _ = words_of(make(seed=1, groups=("a",)), make())
-    assert "All calibration cases are of one group" in words
+def test_one_patient_has_no_interval_and_that_is_said():
+    words, _ = words_of(patients_of(make(seed=1, groups=("a",))), make())
+    assert "All calibration cases are of one patient" in words
     assert "how sure that is cannot be told" in words
 
 

@@ -132,8 +132,8 @@ def view_of(
         found = replace(found, weight=found.weight * ~gone)
     size = len(cases)
     code = np.arange(size)
-    if grouped and cases.cluster is not None:
-        code = np.unique(cases.cluster, return_inverse=True)[1]
+    if grouped and cases.patient_or_group is not None:
+        code = np.unique(cases.patient_or_group, return_inverse=True)[1]
     elif copies is not None:
         code = copies
     return View._counting(

@@ -19,7 +19,7 @@ def table(subject: Subject) -> list[dict[str, Any]]:
     every = columns_of(cases.prediction, cases.target, weight=cases.weight)
     code = np.arange(len(cases))
     if subject.plan.by != "case":
-        code = np.unique(cases.cluster, return_inverse=True)[1]
+        code = np.unique(cases.patient_or_group, return_inverse=True)[1]
     outputs = every.target.shape[1]
     parts = {k: slice(k, k + 1) for k in range(outputs)} if outputs <= MOST else {None: slice(None)}
     rows = []

@@ -12,7 +12,7 @@ from ...core.checks import number_of
 from ...core.recalibration import factors_of
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
-from ...evaluation.doubts import doubts, few_clusters
+from ...evaluation.doubts import doubts, few_patients
 from ...evaluation.inference.estimates import RISK
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import for_whom_not, headline, told
@@ -45,7 +45,7 @@ def section(subject: Subject, scores: list[Score]) -> Section:
     notes = (
         _remedy(subject),
         _about(subject),
-        few_clusters(on_host(subject.calibration)) if factor is not None else "",
+        few_patients(on_host(subject.calibration)) if factor is not None else "",
         groups_not_counted(subject),
     )
     first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", _first(subject)).groups()  # type: ignore[union-attr]
@@ -175,7 +175,7 @@ def _remedy(subject: Subject) -> str:
 
 def groups_not_counted(subject: Subject) -> str:
     """Warn if test cases have groups but the bootstrap drew cases: right for sites, not for patients."""
-    names = subject.before.cluster
+    names = subject.before.patient_or_group
     count = 0 if names is None else len(np.unique(names))
     if subject.plan.by != "case" or not 2 <= count < len(subject.before):
         return ""
