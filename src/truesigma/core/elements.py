@@ -321,6 +321,24 @@ def blocks(prediction: Prediction | Cases, target: Any = None, weight: Any = Non
     return (part for rows in block_rows(cases) for part in elements_of(cases, rows).by_law())
 
 
+def every_element(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> Elements:
+    """All cases as one block in float64 on the host, for what looks at all of them at once.
+
+    Every element has a weight; those that do not count have weight 0, and hold harmless numbers.
+
+    >>> every_element(Prediction([1.0, 2.0], aleatoric=[4.0, 9.0]), [3.0, 3.0]).scale
+    array([[2.],
+           [3.]])
+    """
+    cases = with_weight(unread(prediction, target, weight=weight))
+    made = elements_of(cases, slice(0, len(cases))).wide.elements
+    if made.weight is None:
+        return replace(made, weight=np.ones(made.aleatoric.shape))
+    if not (made.weight > 0).any():
+        raise nothing_left()
+    return replace(made, mask=made.weight > 0).elements
+
+
 def with_weight(cases: Cases) -> Cases:
     """The cases with their weight checked, and with the shape of the location."""
     prediction = cases.prediction

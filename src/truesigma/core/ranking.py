@@ -11,13 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .arrays import Host, flat, float_bits, to_host
-from .cases import Cases, unread
-from .checks import check_choice, check_target, check_weight, nothing_left
-from .elements import Elements
+from .arrays import Host, flat, float_bits
+from .cases import Cases
+from .checks import check_choice
+from .elements import every_element
 from .law import variance_ratio
-from .scores import accumulate
-from .sketches import Gathered
 from .values import Prediction
 
 By = Literal["case", "element"]
@@ -51,62 +49,10 @@ def rank(
     array([5.])
     """
     check_choice("by", by, "case", "element")
-    number = np.arange(len(prediction), dtype=np.int32)
-
-    def columns(block: Elements) -> Gathered:
-        e = block.wide.view("mean" if by == "case" else "separate")
-        case = np.broadcast_to(number[block.rows, None], e.squared.shape)
-        elements = flat(e.squared, e.total * variance_ratio(e.law), e.weight, case)
-        return Gathered([elements if e.weight is None else [column[elements[2] > 0] for column in elements]])
-
-    gathered: Gathered = accumulate(prediction, target, {"all": columns}, weight=weight)["all"]
-    error, variance, share, case = gathered.joined()
-    if not case.size:
-        raise nothing_left()
-    return Ranked(error, variance, np.broadcast_to(1.0, error.shape) if share is None else share, case)
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """All elements as columns (case, output) in float64 on the host, for scores that look at all of them at once.
-
-    Elements that do not count have weight 0, and hold harmless numbers.
-    """
-
-    target: Host
-    location: Host
-    scale: Host
-    weight: Host
-
-    @property
-    def residual(self) -> Host:
-        return self.target - self.location
-
-
-def columns_of(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> Columns:
-    """Collect all elements in columns.
-
-    >>> columns_of(Prediction([1.0, 2.0], aleatoric=[4.0, 9.0]), [3.0, 3.0]).scale
-    array([[2.],
-           [3.]])
-    """
-    cases = unread(prediction, target, weight=weight)
-    predicted = cases.prediction
-    location, mask = predicted.location, predicted.mask
-    given = check_target(location, mask, cases.target)
-    shape = tuple(location.shape)
-    share = check_weight(cases.weight, location, mask)
-    count = np.ones(shape) if share is None else np.broadcast_to(to_host(share), shape).astype(np.float64)
-    count = (count if mask is None else np.where(to_host(mask), count, 0.0)).reshape(shape[0], -1)
-    some = count > 0
-    if not some.any():
-        raise nothing_left()
-    parts = {"target": given, "location": location, "scale": predicted.scale}
-    wide = {
-        name: np.where(some, to_host(part).astype(np.float64).reshape(some.shape), float(name == "scale"))
-        for name, part in parts.items()
-    }
-    return Columns(**wide, weight=count)
+    e = every_element(prediction, target, weight=weight).view("mean" if by == "case" else "separate")
+    case = np.broadcast_to(np.arange(len(prediction), dtype=np.int32)[:, None], e.squared.shape)
+    columns = flat(e.squared, e.total * e.of_law(variance_ratio), e.weight, case)
+    return Ranked(*(columns if e.weight.all() else [column[columns[2] > 0] for column in columns]))
 
 
 @dataclass(frozen=True, eq=False)

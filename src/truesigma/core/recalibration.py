@@ -23,7 +23,7 @@ from . import plugins
 from .arrays import Host, namespace
 from .cases import Cases, check_alone, check_target_given
 from .checks import check_choice, check_enough, check_kind
-from .elements import NO_ALEATORIC, NO_SPLIT, Part, blocks
+from .elements import NO_ALEATORIC, NO_SPLIT, Part, every_element
 from .errors import Refusal
 from .law import Law, Undefined, law_of_moment
 from .scores import Sum
@@ -328,14 +328,10 @@ def observed_z(prediction: Prediction, target: Any, weight: Any = None) -> tuple
     >>> observed_z(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [3.0, 2.0])[0]
     array([1., 3.])
     """
-    observed, cases = [], 0
-    for block in blocks(prediction, target, weight):
-        part = block.wide.elements
-        share = np.ones_like(part.z) if part.weight is None else part.weight
-        cases += int((share > 0).any(axis=1).sum())
-        observed.append(np.stack([part.z[share > 0], share[share > 0]]))
-    check_enough(cases)
-    z, share = np.concatenate(observed, axis=1)
+    e = every_element(prediction, target, weight=weight)
+    counts = e.weight > 0
+    check_enough(int(counts.any(axis=1).sum()))
+    z, share = e.z[counts], e.weight[counts]
     order = np.lexsort([share, z])
     return z[order], share[order]
 

@@ -14,11 +14,11 @@ from ..core import plugins
 from ..core.arrays import Host, like
 from ..core.cases import Cases
 from ..core.checks import check_whole
+from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Law, Undefined
 from ..core.laws.quantiles import known_at_levels
-from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, degrees_of_freedom
 from ..core.scores import Mean
 from ..core.values import changed
@@ -253,7 +253,7 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
 def _of_one_size(cases: Cases) -> Cases:
     """Divide every output by its RMSE, so that no output counts more than another."""
     p = cases.prediction
-    found = columns_of(p, cases.target, weight=cases.weight)
+    found = every_element(p, cases.target, weight=cases.weight)
     square = (found.weight * found.residual**2).sum(axis=0) / np.maximum(found.weight.sum(axis=0), 1e-300)
     size = like(np.sqrt(np.where(square > 0, square, 1.0)).reshape(p.location.shape[1:]), p.location)
     parts = {"aleatoric": p.aleatoric, "epistemic": p.epistemic}

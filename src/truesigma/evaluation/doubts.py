@@ -5,9 +5,9 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.by_case import of_each
 from ..core.cases import MANY, Cases
+from ..core.elements import Elements, every_element
 from ..core.law import central_bounds
 from ..core.laws.quantiles import known_at_levels
-from ..core.ranking import Columns, columns_of
 from .leaks import twins
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...
@@ -30,7 +30,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     1 of 51 test targets is -999, far outside the rest (20 to 200)
     """
     sets = {
-        name: (cases, columns_of(cases.prediction, cases.target, weight=cases.weight))
+        name: (cases, every_element(cases.prediction, cases.target, weight=cases.weight))
         for name, cases in (("calibration", calibration), ("test", test))
         if cases is not None
     }
@@ -59,7 +59,7 @@ def few_patients(cases: Cases) -> str:
     """Warn of a standard error that counts few patients; "" if there are enough, or none are named."""
     if cases.patient is None:
         return ""
-    counts = columns_of(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)
+    counts = every_element(cases.prediction, cases.target, weight=cases.weight).weight.any(axis=1)
     patients = len(np.unique(np.asarray(cases.patient)[counts]))
     if patients >= ROUGH:
         return ""
@@ -74,7 +74,7 @@ def few_patients(cases: Cases) -> str:
     )
 
 
-def _heavy(name: str, columns: Columns) -> list[str]:
+def _heavy(name: str, columns: Elements) -> list[str]:
     """Say if a few cases carry nearly all the weight, so that every number is about them alone."""
     weight = columns.weight.sum(axis=1)
     count, square = np.count_nonzero(weight), float((weight**2).sum())
@@ -136,7 +136,7 @@ def _unnamed_patients(calibration: Cases, test: Cases) -> list[str]:
     ]
 
 
-def _codes(name: str, columns: Columns) -> list[str]:
+def _codes(name: str, columns: Elements) -> list[str]:
     """Find values such as -999 that lie further from the rest than the rest is wide."""
     found = []
     targets, weights = columns.target, columns.weight
@@ -159,7 +159,7 @@ def _codes(name: str, columns: Columns) -> list[str]:
     return found
 
 
-def _lag(cases: Cases, columns: Columns) -> float | None:
+def _lag(cases: Cases, columns: Elements) -> float | None:
     """The lag-1 correlation of the hits, if it is beyond chance and no group says which cases belong together."""
     size = len(cases)
     law = cases.prediction.law

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases, labelled
+from ..core.elements import every_element
 from ..core.laws.quantiles import known_at_levels
 from ..core.outputs import name_of
-from ..core.ranking import columns_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
 from .fit import Fit
@@ -100,7 +100,7 @@ def questions(
         outputs = seen.target.shape[1]
         part = replace(whole, outliers=None, with_them=None)
         each = [_of_output(part, j) for j in range(outputs)] if 1 < outputs <= MOST_OUTPUTS else []
-        weight = columns_of(tested, test.target, weight=test.weight).weight
+        weight = every_element(tested, test.target, weight=test.weight).weight
         counting = (weight * (True if gone[1] is None else ~gone[1]) > 0).any(axis=1)
         apart = [
             replace(part, test=seen.cases(inside[counting]), group=name, inside=inside[counting])

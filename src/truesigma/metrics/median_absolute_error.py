@@ -10,7 +10,8 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases
-from ..core.ranking import columns_of, sort_with_places
+from ..core.elements import every_element
+from ..core.ranking import sort_with_places
 from ..core.values import Prediction
 
 TITLE = "median absolute error"
@@ -40,7 +41,7 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
-    columns = columns_of(prediction, target, weight=weight)
+    columns = every_element(prediction, target, weight=weight)
     where = np.flatnonzero(columns.weight > 0)
     size, order = sort_with_places(np.abs(columns.residual).ravel()[where])
     where = where[order]

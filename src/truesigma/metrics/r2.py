@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases
+from ..core.elements import every_element
 from ..core.law import Undefined
-from ..core.ranking import columns_of
 from ..core.values import Prediction
 
 TITLE = "R^2"
@@ -41,7 +41,7 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts, from sums of each case."""
-    columns = columns_of(prediction, target, weight=weight)
+    columns = every_element(prediction, target, weight=weight)
     error = (columns.weight * columns.residual**2).sum(axis=1)
     total = columns.weight.sum(axis=0)
     mean = (columns.weight * columns.target).sum(axis=0) / np.where(total > 0, total, 1.0)

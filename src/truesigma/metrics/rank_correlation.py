@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases
+from ..core.elements import every_element
 from ..core.law import Undefined
-from ..core.ranking import columns_of, sort_with_places
+from ..core.ranking import sort_with_places
 from ..core.values import Prediction
 
 TITLE = "rank correlation"
@@ -46,7 +47,7 @@ def resampled(
     prediction: Prediction | Cases, target: Any = None, *, weight: Any = None
 ) -> Callable[[Host], float]:
     """Return the score as a function of how often each case counts; sorts once."""
-    columns = columns_of(prediction, target, weight=weight)
+    columns = every_element(prediction, target, weight=weight)
     some = np.flatnonzero(columns.weight > 0)
     scale, order = sort_with_places(columns.scale.ravel()[some])
     some = some[order]  # sums run faster over neighbours

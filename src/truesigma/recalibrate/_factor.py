@@ -14,7 +14,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.cases import MANY, Cases
 from ..core.checks import check_enough, nothing_left
-from ..core.elements import Elements, Error, Outputs, Part, blocks
+from ..core.elements import Elements, Error, Outputs, Part, every_element
 from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
@@ -196,13 +196,9 @@ class Whole:
 
 def _robust_factor(cases: Cases, outputs: Outputs, error: Error) -> Factor:
     """The robust size of z with its standard error by cluster: that of an M-estimate, by the sandwich."""
-    moment, rows = cases.prediction.law.moment, []
-    for block in blocks(cases.prediction, cases.target, cases.weight):
-        elements = block.wide.view(outputs)
-        size = elements.ratio("total", error) ** (1 / moment)
-        weight = np.ones(size.shape) if elements.weight is None else elements.weight
-        rows.append((np.where(weight > 0, size, 0.0), np.broadcast_to(weight, size.shape)))
-    z, weight = (np.concatenate(column) for column in zip(*rows))
+    moment, elements = cases.prediction.law.moment, every_element(cases).view(outputs)
+    weight = elements.weight
+    z = np.where(weight > 0, elements.ratio("total", error) ** (1 / moment), 0.0)
     check_enough(int((weight > 0).any(axis=1).sum()))
     s = robust_size(z.ravel(), weight.ravel(), moment)
     inside = (z / s) ** moment * (z < CLIP * s)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import check_enough, check_group, check_whole
-from ..core.elements import blocks
+from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.law import Empirical, Law
 from ..core.values import Prediction
@@ -147,11 +147,7 @@ def observed(prediction: Prediction, target: Any, patient: Any) -> tuple[Host, H
     cases = len(prediction)
     patient = check_group(patient, cases, "patient")
     code = np.arange(cases) if patient is None else np.unique(patient, return_inverse=True)[1]
-    found = []
-    for block in blocks(prediction, target):
-        part, rows = block.wide.elements, np.arange(cases)[block.rows, None]
-        counts = np.ones(part.z.shape, bool) if part.weight is None else part.weight > 0
-        found.append((part.z[counts], np.broadcast_to(rows, part.z.shape)[counts]))
-    z, case = (np.concatenate(column) for column in zip(*found))
+    e = every_element(prediction, target)
+    case = np.nonzero(e.weight)[0]
     check_enough(np.unique(code[case]).size)
-    return z, case, code[case]
+    return e.z[e.weight > 0], case, code[case]

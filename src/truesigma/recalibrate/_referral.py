@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.checks import check_group, check_whole, nothing_left, per_cent
-from ..core.elements import blocks
+from ..core.checks import check_group, check_whole, per_cent
+from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.values import Prediction
 from ._shift import logistic
@@ -138,9 +138,8 @@ def fit(
             )
     names = check_group(patient, len(prediction), "patient")
     code = np.arange(len(prediction)) if names is None else np.unique(names, return_inverse=True)[1]
-    wrong, counts = _off(prediction, target, tolerance)
-    if not counts.any():
-        raise nothing_left()
+    e = every_element(prediction, target)
+    wrong, counts = (e.size > tolerance).any(axis=1), e.weight.any(axis=1)
     order = np.argsort(np.where(counts, sigma_of(prediction), np.inf), kind="stable")[: int(counts.sum())]
     sigma, wrong, code = (
         sigma_of(prediction)[order],
@@ -202,17 +201,6 @@ def smallest(wrong: int, risk: float, delta: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if bdtr(wrong, middle, risk) <= delta else (middle, high)
     return high
-
-
-def _off(prediction: Prediction, target: Any, tolerance: float) -> tuple[Host, Host]:
-    """Whether an output of each case is off by more than the tolerance, and whether one counts, (case,) each."""
-    wrong, counts = np.zeros((2, len(prediction)), dtype=bool)
-    for block in blocks(prediction, target):
-        part = block.wide.elements
-        some = np.ones(part.residual.shape, bool) if part.weight is None else part.weight > 0
-        wrong[block.rows] = ((part.size > tolerance) & some).any(axis=1)
-        counts[block.rows] = some.any(axis=1)
-    return wrong, counts
 
 
 def _running(wrong: Host, code: Host) -> tuple[Host, Host]:

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.arrays import Host, like, namespace, to_host
 from ..core.cases import Cases
 from ..core.checks import check_enough, check_level
-from ..core.elements import Part, blocks
+from ..core.elements import Part, every_element
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
@@ -257,12 +257,8 @@ def _scores(z: Host, moments: Host, shape: Shape) -> Host:
 
 def _errors(prediction: Prediction, target: Any) -> Host:
     """z of each case, (case, output), on the host; NaN where a mask hides it."""
-    outputs = math.prod(prediction.location.shape[1:])
-    found = np.full((len(prediction), outputs), np.nan)
-    for block in blocks(prediction, target):
-        part = block.wide.elements
-        found[block.rows] = part.z if part.weight is None else np.where(part.weight > 0, part.z, np.nan)
-    return found
+    e = every_element(prediction, target)
+    return np.where(e.weight > 0, e.z, np.nan)
 
 
 def _log(value: float) -> float:

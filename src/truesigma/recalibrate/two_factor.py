@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.cases import Cases
 from ..core.checks import check_enough
-from ..core.elements import Outputs, blocks
+from ..core.elements import Outputs, every_element
 from ..core.errors import Refusal
 from ..core.factors import cluster_covariance
 from ..core.law import Undefined
@@ -109,26 +109,21 @@ class _Data:
 
     @staticmethod
     def of(cases: Cases, outputs: Outputs) -> "_Data":
-        columns, count, law = [], 0, cases.prediction.law
-        moment, unit = law.moment, law.unit
+        law = cases.prediction.law
         who = np.arange(len(cases)) if cases.cluster is None else cases.cluster
         code = np.unique(who, return_inverse=True)[1]
-        for block in blocks(cases.prediction, cases.target, cases.weight):
-            part = block.wide.view(outputs)
-            share = np.ones_like(part.total) if part.weight is None else part.weight
-            counts = share > 0
-            count += int(counts.any(axis=1).sum())
-            power = part.squared if moment == 2 else part.size
-            cluster = np.broadcast_to(code[block.rows, None], share.shape)
-            arrays = power, part.aleatoric, np.maximum(part.total - part.aleatoric, 0.0), share, cluster
-            columns.append([array[counts] for array in arrays])
-        check_enough(count)
-        power, aleatoric, epistemic, share, cluster = (np.concatenate(parts) for parts in zip(*columns))
+        e = every_element(cases).view(outputs)
+        counts = e.weight > 0
+        check_enough(int(counts.any(axis=1).sum()))
+        epistemic = np.maximum(e.total - e.aleatoric, 0.0)
+        arrays = e.squared if law.moment == 2 else e.size, e.aleatoric, epistemic, e.weight
+        power, aleatoric, epistemic, share = (array[counts] for array in arrays)
+        cluster = np.broadcast_to(code[:, None], counts.shape)[counts]
         if not power.any():
             raise Refusal(
                 "every calibration error is exactly 0, so no factor fits; are these the training targets?"
             )
-        return _Data(power, aleatoric, epistemic, share / share.sum(), cluster, moment, unit)
+        return _Data(power, aleatoric, epistemic, share / share.sum(), cluster, law.moment, law.unit)
 
     def level(self, a: float, b: float) -> tuple[float, float]:
         """The factor^2 that a A + b E needs, and the mean loss with it, but for its constant."""

@@ -22,11 +22,11 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from ...core.arrays import Host
-from ...core.by_case import flat_law, law_at, of_each, usual_law
+from ...core.by_case import law_at, of_each, usual_law
 from ...core.cases import Cases
+from ...core.elements import every_element
 from ...core.factors import cluster_covariance
 from ...core.law import Empirical, Law, Student, Undefined, central_bounds, has_terms
-from ...core.ranking import columns_of
 from ...core.values import Prediction
 from ...core.varying import Around, Varying
 
@@ -127,7 +127,7 @@ def view_of(
 
     gone: elements that do not count, (case, output). copies: a number for each case, alike for exact copies.
     """
-    found = columns_of(prediction, cases.target, weight=cases.weight)
+    found = every_element(prediction, cases.target, weight=cases.weight)
     if gone is not None:
         found = replace(found, weight=found.weight * ~gone)
     size = len(cases)
@@ -136,9 +136,8 @@ def view_of(
         code = np.unique(cases.patient_or_group, return_inverse=True)[1]
     elif copies is not None:
         code = copies
-    return View._counting(
-        View(**vars(found), code=code, law=flat_law(prediction.law), unit=cases.unit, names=cases.names)
-    )
+    parts = {name: getattr(found, name) for name in ("target", "location", "scale", "weight", "law")}
+    return View._counting(View(**parts, code=code, unit=cases.unit, names=cases.names))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.arrays import Host
 from ...core.cases import Cases
-from ...core.ranking import Columns, columns_of
+from ...core.elements import Elements, every_element
 from ...core.values import Prediction
 from ...recalibrate._factor import robust_size
 from .clustered import MANY, usual_kurtosis
@@ -40,7 +40,7 @@ def outliers_in(cases: Cases, prediction: Prediction) -> Outliers | None:
 
     Where what is left has heavier tails than the law in any of 500 sets, they are not outliers but a part of it.
     """
-    found = columns_of(prediction, cases.target, weight=cases.weight)
+    found = every_element(prediction, cases.target, weight=cases.weight)
     z = np.where(found.weight > 0, found.residual / found.scale, 0.0)
     law = prediction.law
     some = np.count_nonzero(found.weight.any(axis=1))
@@ -67,7 +67,7 @@ def outliers_in(cases: Cases, prediction: Prediction) -> Outliers | None:
     return Outliers(gone, named)
 
 
-def _sizes(z: Host, found: Columns, moment: int) -> Host:
+def _sizes(z: Host, found: Elements, moment: int) -> Host:
     """The robust size of each output; of all outputs of a map together."""
     if z.shape[1] > MANY:
         return np.array([robust_size(z.ravel(), found.weight.ravel(), moment)])

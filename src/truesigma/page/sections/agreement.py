@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.elements import every_element
 from ...core.outputs import name_of
-from ...core.ranking import columns_of
 from ...evaluation.inference.agreement import limits
 from ..blocks import Section, choice, columns, controls, figure, paragraph
 from ..subject import Subject
@@ -16,7 +16,7 @@ MOST = 8  # outputs that have limits of their own
 def table(subject: Subject) -> list[dict[str, Any]]:
     """Tabulate the limits of agreement of each output, or of all together if there are many."""
     cases = subject.before
-    every = columns_of(cases.prediction, cases.target, weight=cases.weight)
+    every = every_element(cases.prediction, cases.target, weight=cases.weight)
     code = np.arange(len(cases))
     if subject.plan.by != "case":
         code = np.unique(cases.patient_or_group, return_inverse=True)[1]

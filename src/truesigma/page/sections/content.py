@@ -7,8 +7,8 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.by_case import flat_law, laws_of
 from ...core.cases import Cases
+from ...core.elements import every_element
 from ...core.law import Undefined
-from ...core.ranking import columns_of
 from ..blocks import Section, before_after, choice, columns, controls, figure, paragraph
 from ..numbers import percent
 from ..subject import Subject
@@ -23,7 +23,7 @@ def by_size(subject: Subject) -> list[dict[str, Any]]:
     rows = []
     for label, cases in subject.pair.items():
         p = cases.prediction
-        found = columns_of(p, cases.target, weight=cases.weight)
+        found = every_element(p, cases.target, weight=cases.weight)
         bounds = p.interval(subject.level)
         inside = ((bounds.lower <= cases.target) & (cases.target <= bounds.upper)).reshape(found.target.shape)
         for name, key in {"sigma": found.scale, "prediction": found.location}.items():
@@ -75,7 +75,7 @@ def pit(subject: Subject) -> list[dict[str, Any]]:
             cell = np.minimum((_transform(cases) * CELLS).astype(np.int64), CELLS - 1)
         except Undefined:
             continue
-        weight = columns_of(cases.prediction, cases.target, weight=cases.weight).weight
+        weight = every_element(cases.prediction, cases.target, weight=cases.weight).weight
         held, _ = _sums(subject, cell, weight, np.ones(cell.shape), CELLS)
         drawn = subject.plan.draw(held)
         low, high = subject.plan.band(CELLS * drawn / drawn.sum(axis=1, keepdims=True))
@@ -90,7 +90,7 @@ def pit(subject: Subject) -> list[dict[str, Any]]:
 
 def _transform(cases: Cases) -> Host:
     """The probability that the law gives to what lies below the truth, (case, output)."""
-    found = columns_of(cases.prediction, cases.target, weight=cases.weight)
+    found = every_element(cases.prediction, cases.target, weight=cases.weight)
     z = (found.target - found.location) / found.scale
     made = np.empty(z.shape)
     for law, some in laws_of(flat_law(cases.prediction.law), len(cases)):
