@@ -12,6 +12,7 @@ from ..core.law import Law, Undefined
 from ..core.recalibration import Recalibration
 from ..engine import Engine
 from ..files.disk import plain
+from ..files.fileset import is_volume
 from ..files.provenance import versions
 from .fit import Choice, Named, choose_all, each, fit_set
 from .leaks import warn_leaks
@@ -211,17 +212,19 @@ def check_alike(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
     if not tested:
         raise Refusal("test is empty; expected at least one set of cases.")
     for number, one in enumerate(tested, start=1):
-        volumes = one.of_volumes and calibration.of_volumes
-        pairs = {
-            "outputs of shape": (None, None) if volumes else (one.outputs, calibration.outputs),
-            "law": (repr(one.law.name), repr(calibration.law.name)),
-            "targets": tuple(
-                f"in {unit}" for unit in (one.unit or calibration.unit, calibration.unit or one.unit)
-            ),
-        }
+        places = [f" ({some.paths[0]})" if some.paths else "" for some in (one, calibration)]
+        pairs: dict[str, tuple[Any, Any]] = {"law": (repr(one.law.name), repr(calibration.law.name))}
+        if not (_of_volumes(one) and _of_volumes(calibration)):  # whose shapes may differ
+            pairs["outputs of shape"] = one.outputs, calibration.outputs
+        if one.unit and calibration.unit:
+            pairs["targets"] = f"in {one.unit}", f"in {calibration.unit}"
         for words, (given, expected) in pairs.items():
             if given != expected:
                 raise Refusal(
-                    f"test set {number}{one.file} has {words} {given}, the calibration set{calibration.file} "
-                    f"{expected}; expected the same."
+                    f"test set {number}{places[0]} has {words} {given}, the calibration set{places[1]} {expected}; "
+                    "expected the same."
                 )
+
+
+def _of_volumes(cases: CaseSet) -> bool:
+    return cases.files is not None and is_volume(cases.files.sources[0])

@@ -141,99 +141,74 @@ def chance_beyond(beyond: int, new: int, known: int) -> float:
 def warn_leaks(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
     """Warn if what was fitted on is scored, if two sets do not go together, or if two repeats share files."""
     seen: set[Path] = set()
+    fitted_on = {path.resolve() for path in calibration.predicted}
     for number, test in enumerate(tested, start=1):
-        _warn_unlike(calibration, test)
-        if not _warn_same_files(calibration, test) and calibration.whole and test.whole:
-            _warn_same_cases(calibration, calibration.whole, test, test.whole)
         paths = {path.resolve() for path in test.predicted}
+        said = _unlike(calibration, test)
+        if both := sorted(paths & fitted_on):
+            some = (
+                f"{both[0].name} is" if len(both) == 1 else f"{len(both)} files, such as {both[0].name}, are"
+            )
+            said.append(f"{some} fitted on and scored: these scores are too good. {FROM_ONE}")
+        elif calibration.whole is not None and test.whole is not None:
+            said.append(_shared(calibration.name, calibration.whole, test.name, test.whole))
         if both := sorted(paths & seen):
-            warnings.warn(
+            said.append(
                 f"{len(both)} file(s) of test set {number} are in an earlier one, too, such as {both[0]}: the "
-                "deviation between the sets is too small.",
-                stacklevel=3,
+                "deviation between the sets is too small."
             )
         seen |= paths
+        for words in filter(None, said):
+            warnings.warn(words, stacklevel=3)
 
 
-def _warn_unlike(calibration: CaseSet, test: CaseSet) -> None:
-    """Warn if one of two sets has a unit and the other none, or if two networks made them."""
+def _unlike(calibration: CaseSet, test: CaseSet) -> list[str]:
+    """Say if one of two sets has a unit and the other none, or if two networks made them."""
+    said = []
     if bool(calibration.unit) != bool(test.unit):
         named, bare = (calibration, test) if calibration.unit else (test, calibration)
-        warnings.warn(
+        said.append(
             f"{named.name} is in {named.unit}, and {bare.name} does not say its unit; it is taken to be the same. If "
-            "it is, say so in the file.",
-            stacklevel=4,
+            "it is, say so in the file."
         )
-    if calibration.checkpoint and test.checkpoint and calibration.checkpoint != test.checkpoint:
-        warnings.warn(
-            f"{calibration.name} and {test.name} are predictions of two networks (checkpoints {calibration.checkpoint} "
-            f"and {test.checkpoint}): what is fitted on one says little about the other.",
-            stacklevel=4,
+    marks = calibration.checkpoint, test.checkpoint
+    if all(marks) and marks[0] != marks[1]:
+        said.append(
+            f"{calibration.name} and {test.name} are predictions of two networks (checkpoints {marks[0]} and "
+            f"{marks[1]}): what is fitted on one says little about the other."
         )
+    return said
 
 
-def _warn_same_files(calibration: CaseSet, test: CaseSet) -> bool:
-    """Warn if a file that is fitted on is scored; files of a set may share targets and masks with others."""
-    both = sorted(
-        {path.resolve() for path in test.predicted} & {path.resolve() for path in calibration.predicted}
-    )
-    if both:
-        some = f"{both[0].name} is" if len(both) == 1 else f"{len(both)} files, such as {both[0].name}, are"
-        warnings.warn(f"{some} fitted on and scored: these scores are too good. {FROM_ONE}", stacklevel=4)
-    return bool(both)
-
-
-def _warn_same_cases(calibration: CaseSet, fitted_on: Cases, test: CaseSet, cases: Cases) -> None:
-    """Warn if cases that were fitted on are scored, or other cases of their patients."""
-    if fitted_on is cases or _all_the_same(fitted_on, cases):
-        warnings.warn(
-            f"{test.name} holds the cases of {calibration.name} again: these scores are of the cases that were fitted "
-            f"on. {FROM_ONE}",
-            stacklevel=4,
+def _shared(first: str, fitted_on: Cases, second: str, cases: Cases) -> str:
+    """Say if cases that were fitted on are scored, or other cases of their patients; "" if neither."""
+    if all(
+        np.array_equal(to_host(a), to_host(b), equal_nan=True)
+        for a, b in zip(_columns(fitted_on), _columns(cases))
+    ):
+        return f"{second} holds the cases of {first} again: these scores are of the cases that were fitted on. {FROM_ONE}"
+    if both := _names(fitted_on.id) & _names(cases.id):
+        return (
+            f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {first} and {second}, such as "
+            f"{min(both)}: cases that were fitted on are scored."
         )
-        return
-    both: set[str] = set()
-    if cases.id is not None and fitted_on.id is not None:
-        both = set(map(str, cases.id)) & set(map(str, fitted_on.id))
-    if both:
-        warnings.warn(
-            f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {calibration.name} and "
-            f"{test.name}, such as {min(both)}: cases that were fitted on are scored.",
-            stacklevel=4,
+    if 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
+        return (
+            f"{same} of {len(cases)} cases in {second} have the prediction and the target of one in {first}: are these "
+            "the cases that were fitted on?"
         )
-    elif 10 * (same := _same_rows(fitted_on, cases)) > len(cases):  # a few alike are chance
-        warnings.warn(
-            f"{same} of {len(cases)} cases in {test.name} have the prediction and the target of one in "
-            f"{calibration.name}: are these the cases that were fitted on?",
-            stacklevel=4,
+    if both := _names(fitted_on.cluster) & _names(cases.cluster):  # a few groups, such as sites, may well be
+        named = fitted_on.patient is not None and cases.patient is not None
+        what, the = ("patients", "The") if named else ("groups", "If they are patients, the")
+        return (
+            f"{len(both)} {what} are in both {first} and {second}, such as {min(both)}. {the} recalibration has seen "
+            "them, and these scores may be too good."
         )
-    else:
-        _warn_shared_patients(calibration.name, fitted_on, test.name, cases)
+    return ""
 
 
-def _warn_shared_patients(calibration: str, fitted_on: Cases, test: str, cases: Cases) -> None:
-    """Warn if patients are in both sets; a few groups, such as sites, may well be."""
-    sets = (fitted_on, cases)
-    named = all(one.patient is not None for one in sets)
-    names = [set() if one.cluster is None else set(map(str, one.cluster)) for one in sets]
-    if both := names[0] & names[1]:
-        what, doubt = ("patients", "") if named else ("groups", " If they are patients,")
-        warnings.warn(
-            f"{len(both)} {what} are in both {calibration} and {test}, such as {min(both)}.{doubt} "
-            f"{'the' if doubt else 'The'} recalibration has seen them, and these scores may be too good.",
-            stacklevel=5,
-        )
-
-
-def _all_the_same(one: Cases, other: Cases) -> bool:
-    """Whether two sets have the same predictions and targets in the same order."""
-    if one.target.shape != other.target.shape:
-        return False
-    for some in (slice(20), slice(None)):  # most sets differ in the first few cases
-        for first, second in zip(_columns(one), _columns(other)):
-            if not np.array_equal(to_host(first[some]), to_host(second[some]), equal_nan=True):
-                return False
-    return True
+def _names(names: Any) -> set[str]:
+    return set() if names is None else set(map(str, names))
 
 
 def _columns(cases: Cases) -> list[Any]:
@@ -246,32 +221,17 @@ def _same_rows(one: Cases, other: Cases) -> int:
 
     Rows that occur twice in one of the sets say nothing if values may be so few that cases are alike by chance.
     """
-    if one.prediction.location.shape[1:] != other.prediction.location.shape[1:] or not _may_share(one, other):
+    first, second = (to_host(cases.target).reshape(len(cases), -1)[:, 0] for cases in (one, other))
+    # Most sets share no target: a few of the second, sorted, tell so quickly.
+    some = np.sort(second[:: 1 + len(second) // LOOKED_AT])
+    near = first[some[np.minimum(np.searchsorted(some, first), some.size - 1)] == first]
+    if one.target.shape[1:] != other.target.shape[1:] or 20 * np.isin(some, near).sum() <= some.size:
         return 0
     keys = [_keys(*_columns(cases)) for cases in (one, other)]
     once = [_once(key) for key in keys]
     twice = sum(map(len, once)) < sum(map(len, keys))
     first, second = keys if twice and _are_many(np.concatenate(keys), (one, other)) else once
     return int(np.isin(second, first).sum())
-
-
-def _may_share(one: Cases, other: Cases) -> bool:
-    """Look quickly whether two sets may share targets: at most `LOOKED_AT` of the second are looked up in the first."""
-    targets = [
-        to_host(cases.target).reshape(len(cases), -1)[:, 0].astype(np.float64) for cases in (one, other)
-    ]
-    first, some = targets[0], targets[1][:: 1 + len(other) // LOOKED_AT].copy()
-    taken = np.zeros(1 << 16, dtype=bool)
-    taken[_places(some)] = True
-    # By 16 bits of a hash, few are left, which can be sorted; in parts that the cache holds.
-    parts = np.array_split(first, 1 + len(first) // taken.size)
-    near = np.concatenate([part[taken[_places(part)]] for part in parts])
-    return 20 * int(np.isin(some, near).sum()) > len(some)
-
-
-def _places(values: Host) -> Host:
-    """Hash each value to 16 bits."""
-    return ((values.view(np.uint64) * ODD) >> np.uint64(48)).view(np.int64)
 
 
 def _are_many(rows: Host, sets: Sequence[Cases]) -> bool:

@@ -31,6 +31,7 @@ from ..core.scores import (
 )
 from ..core.sketches import variance_sketch
 from ..core.values import Prediction, changed
+from ..engine import load_engine
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.described import without_code
 from ..files.disk import BadFile, fingerprint
@@ -165,7 +166,8 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
     parts = zip(files.sources, files.sizes)
     tasks = [{**shared, "source": asdict(source), "cases": count} for source, count in parts]
     tick = None if cases.report is None else cases.report(words, files.cases)
-    return dict(cases.run(work, tasks, merge=join_sums, keep=cases.keep, report=tick))
+    run = load_engine(cases.engine or "local")
+    return dict(run(work, tasks, merge=join_sums, keep=cases.keep, report=tick))
 
 
 def _plain(one: Pass) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from ..core.errors import Refusal
 from ..core.law import Law
 from ..core.pool import pool
 from ..core.values import Draws, Prediction, changed
-from ..engine import Engine, load_engine
+from ..engine import Engine
 from ..files.chunks import Chunk, chunks_of
 from ..files.described import describe_file, describe_files, only_counted, without_code
-from ..files.fileset import MOST, FileSet, flat, is_volume, open_fileset, read_whole
+from ..files.fileset import MOST, FileSet, flat, open_fileset, read_whole
 from ..files.find import is_small
 from ..files.roles import Columns
 from ..files.store import read
@@ -50,47 +50,18 @@ class CaseSet:
     files: FileSet | None
     paths: tuple[Path, ...]  # of all files, also of those that are in memory now
     reading: Mapping[str, Any]  # how the files are read
-    run: Callable[..., Any]  # of an engine
+    engine: Engine | None
     keep: str | Path | None
     report: Report | None
-    left_out: int = 0  # cases of files whose targets are all missing
-
-    @property
-    def outputs(self) -> tuple[int, ...] | None:
-        """The shape of a case's outputs; None where it differs from volume to volume."""
-        if self.whole is not None:
-            return tuple(self.whole.prediction.location.shape[1:])
-        return self._files.outputs
-
-    @property
-    def of_volumes(self) -> bool:
-        """Whether each case is a volume, whose shape may differ from that of another."""
-        return self.files is not None and is_volume(self.files.sources[0])
-
-    @property
-    def law(self) -> Law:
-        return self._files.law if self.whole is None else self.whole.prediction.law
-
-    @property
-    def unit(self) -> str:
-        return self._files.unit if self.whole is None else self.whole.unit
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._files.names if self.whole is None else self.whole.names
-
-    @property
-    def checkpoint(self) -> str:
-        return self._files.checkpoint if self.whole is None else self.whole.checkpoint
-
-    @property
-    def sampling(self) -> str:
-        return self._files.sampling if self.whole is None else self.whole.sampling
-
-    @property
-    def file(self) -> str:
-        """The name of its first file in brackets; nothing where the cases were given."""
-        return f" ({self.paths[0]})" if self.paths else ""
+    left_out: int  # cases of files whose targets are all missing
+    law: Law
+    outputs: tuple[int, ...] | None  # the shape of a case's; None where it differs from volume to volume
+    elements: int
+    cases: int  # with those of larger files whose targets are all missing
+    unit: str
+    names: tuple[str, ...]
+    checkpoint: str
+    sampling: str
 
     @property
     def predicted(self) -> list[Path]:
@@ -101,23 +72,9 @@ class CaseSet:
         return [Path(one[""] if "" in one else one["location"]) for one in each]
 
     @property
-    def elements(self) -> int:
-        return self._files.elements if self.whole is None else math.prod(self.whole.target.shape)
-
-    @property
-    def cases(self) -> int:
-        """How many there are, with those whose targets are all missing."""
-        return self._files.cases if self.whole is None else len(self.whole)
-
-    @property
     def fits(self) -> bool:
         """Whether all cases fit into memory together, with the outputs of each as they are."""
         return self.whole is not None or (self.outputs is not None and self.elements <= MOST)
-
-    @property
-    def _files(self) -> FileSet:
-        assert self.files is not None  # where nothing is in memory
-        return self.files
 
     @cached_property
     def made(self) -> Prediction:
@@ -129,8 +86,9 @@ class CaseSet:
         """Read all cases into memory; if they do not fit, the error says `why` that is needed."""
         if self.whole is not None:
             return self.whole
+        assert self.files is not None
         mask_missing, missing = self.reading["mask_missing"], self.reading["missing"]
-        cases = read_whole(self._files, self.recipe.prediction, mask_missing=mask_missing, why=why)
+        cases = read_whole(self.files, self.recipe.prediction, mask_missing=mask_missing, why=why)
         return without_code(cases, missing)
 
     def sample(self) -> Cases:
@@ -161,8 +119,9 @@ class CaseSet:
         if self.whole is not None:
             yield Chunk(self.whole, len(self.whole))
             return
+        assert self.files is not None
         how = {"law": self.law, "mask_missing": self.reading["mask_missing"]}
-        for source in self._files.sources:
+        for source in self.files.sources:
             yield from chunks_of(source, **how)
 
     def described(self) -> dict[str, Any]:
@@ -211,6 +170,7 @@ def open_set(
     """
     if isinstance(given, CaseSet):
         return given
+    chosen = load_recipe(recipe)
     reading = {"law": law, "mask_missing": mask_missing, "missing": missing, "columns": columns}
     held, named = _apart(given, name)
     files, paths, left_out = None, [Path(one) for one in named], 0
@@ -226,39 +186,51 @@ def open_set(
         files = open_fileset(named, law=law, columns=columns)
         paths = list(files.paths)
         if held or (not in_pieces and files.elements <= MOST and files.outputs is not None):
-            whole = read_whole(files, load_recipe(recipe).prediction, mask_missing=mask_missing, why=name)
-            held.append(only_counted(whole, missing))
-            left_out = len(whole) - len(held[-1])
-    called = (
-        name if not paths else f"{paths[0]}" + (f" and {len(paths) - 1} other files" if paths[1:] else "")
-    )
+            every = read_whole(files, chosen.prediction, mask_missing=mask_missing, why=name)
+            held.append(only_counted(every, missing))
+            left_out = len(every) - len(held[-1])
+    more = f" and {len(paths) - 1} other files" if paths[1:] else ""
+    whole = _together(held, name, chosen) if held else None
+    about: Any = files if whole is None else whole
+    texts = {name: getattr(about, name) for name in ("unit", "names", "checkpoint", "sampling")}
+    if whole is None:
+        size = {name: getattr(about, name) for name in ("law", "outputs", "elements", "cases")}
+    else:
+        law, shape = whole.prediction.law, tuple(whole.prediction.location.shape)
+        size = {"law": law, "outputs": shape[1:], "elements": math.prod(shape), "cases": len(whole)}
     return CaseSet(
-        load_recipe(recipe),
-        called,
-        _together(held, name, load_recipe(recipe)) if held else None,
-        files,
-        tuple(paths),
-        reading,
-        load_engine(engine or "local"),
-        keep,
-        report,
-        left_out,
+        recipe=chosen,
+        name=f"{paths[0]}{more}" if paths else name,
+        whole=whole,
+        files=files,
+        paths=tuple(paths),
+        reading=reading,
+        engine=engine,
+        keep=keep,
+        report=report,
+        left_out=left_out,
+        **size,
+        **texts,
     )
 
 
 def _apart(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
     """Separate cases in memory from files."""
-    parts = list(given) if isinstance(given, list | tuple) else [given]
-    if not parts:
-        raise Refusal(f"{name} is empty; expected Cases, or the path of a file of cases.")
-    for part in parts:
-        if not isinstance(part, Cases | str | Path):
+    held: list[Cases] = []
+    files: list[str | Path] = []
+    for part in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(part, Cases):
+            held.append(part)
+        elif isinstance(part, str | Path):
+            files.append(part)
+        else:
             raise Refusal(
                 f"{name} holds a {type(part).__name__}; expected Cases, predictions with their targets, or the path of "
                 "a file of them. From draws: Cases(decompose(draws), target, draws=draws)."
             )
-    held = [part for part in parts if isinstance(part, Cases)]
-    return held, [part for part in parts if not isinstance(part, Cases)]
+    if not held and not files:
+        raise Refusal(f"{name} is empty; expected Cases, or the path of a file of cases.")
+    return held, files
 
 
 def _together(held: Sequence[Cases], name: str, recipe: Recipe) -> Cases:
