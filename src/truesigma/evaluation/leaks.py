@@ -186,7 +186,9 @@ def _shared(first: str, fitted_on: Cases, second: str, cases: Cases) -> str:
         np.array_equal(to_host(a), to_host(b), equal_nan=True)
         for a, b in zip(_columns(fitted_on), _columns(cases))
     ):
-        return f"{second} holds the cases of {first} again: these scores are of what was fitted on. {FROM_ONE}"
+        return (
+            f"{second} holds the cases of {first} again: these scores are of what was fitted on. {FROM_ONE}"
+        )
     if both := _names(fitted_on.id) & _names(cases.id):
         return (
             f"{number_of(len(both), 'id')} {'is' if len(both) == 1 else 'are'} in both {first} and {second}, such as "
