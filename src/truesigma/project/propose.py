@@ -149,7 +149,9 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
     points, wishes = _points(seen, wishes, units)
-    size, reason, scale = _layout(seen, wishes, units, gpu, bool(points))
+    # Where plans compete, smaller sizes are among them.
+    large = gpu or (seen.dimensions == 2 and not _settled(wishes))
+    size, reason, scale = _layout(seen, wishes, units, large, bool(points))
     backbone, backbone_reason = _backbone(seen, gpu) if wishes.backbone is None else (wishes.backbone, "")
     varied = propose_variation(seen, wishes.target, units, size, scaled=bool(scale), points=points)
     epochs, epochs_reason = _epochs(cases["train"], gpu)
@@ -298,7 +300,7 @@ def _points(seen: Survey, wishes: Wishes, units: list[str]) -> tuple[str, Wishes
 
 
 def _layout(
-    seen: Survey, wishes: Wishes, units: Sequence[str], gpu: bool, points: bool
+    seen: Survey, wishes: Wishes, units: Sequence[str], large: bool, points: bool
 ) -> tuple[float | str, str, dict[str, Any]]:
     """Return size, its reason, and the scale if images are resampled to one."""
     from ..imaging.data.prepare import Layout
@@ -314,9 +316,9 @@ def _layout(
         scale = {"mm_per_pixel": str(wishes.mm_per_pixel), "spacing": spacing}
         return _number(wishes.size or "0"), "", {key: _number(value) for key, value in scale.items() if value}
     proposed = wishes.mm_per_pixel is None and (sides or wishes.size is None)
-    found = propose_scale(seen, units, gpu, wishes.spacing, wishes.size or "", points) if proposed else None
+    found = propose_scale(seen, units, large, wishes.spacing, wishes.size or "", points) if proposed else None
     if found is None:
-        return (*_size(seen, gpu), {}) if wishes.size is None else (_number(wishes.size), "", {})
+        return (*_size(seen, large), {}) if wishes.size is None else (_number(wishes.size), "", {})
     options = {"mm_per_pixel": found.mm_per_pixel, "spacing": found.spacing}
     return found.size, found.reason, {key: value for key, value in options.items() if value}
 
@@ -343,7 +345,7 @@ def _epochs(cases: int, gpu: bool) -> tuple[int, str]:
     return epochs, f"{epochs * cases} images in all"
 
 
-def _size(seen: Survey, gpu: bool) -> tuple[int, str]:
+def _size(seen: Survey, large: bool) -> tuple[int, str]:
     sides = [side for shape in seen.shapes for side in shape[1:]]
     known = SIDES[seen.dimensions]
     one = len(seen.shapes) == 1 and LEAST[seen.dimensions] <= min(sides) and max(sides) <= known[-1]
@@ -351,7 +353,7 @@ def _size(seen: Survey, gpu: bool) -> tuple[int, str]:
         return 0, "images are of one size already, and not large"
     usual = float(np.median(sides))
     size = max((side for side in known if side <= usual), default=known[0])
-    size = size if gpu else min(size, QUICK)
+    size = size if large else min(size, QUICK)
     return (
         size,
         f"images have {min(sides)} to {max(sides)} pixels on a side; larger sees more and takes longer",

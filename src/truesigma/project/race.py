@@ -1,13 +1,16 @@
 """The race: several plans are trained briefly, and the validation cases decide which one is carried out.
 
-A plan is what guesses are bad at: how large images are, which network, whether it starts from published weights. Each
-is trained on a whole short schedule, since a long one that is cut loses to all; those that are as good within chance
-go on to a second, longer one. Test cases, and those of a calibration split, are not looked at.
+A plan is what guesses are bad at: how large images are, which network, whether it starts from published weights. All
+are trained on a whole short schedule, since a long one that is cut loses to all. The best two are trained once more,
+now as long as each network of the result will be: the network of the winner is the first of these. Test cases, and
+those of a calibration split, are not looked at.
 """
 
 import os
+import shutil
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,8 @@ import numpy as np
 
 from ..core.checks import number_of
 from ..files.disk import read_json, write_json
+from .contenders import Contender, plans_of
+from .ledger import RUNS
 from .project import Project, changed
 from .work import Work, open_work
 
@@ -25,38 +30,21 @@ if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
 
 RACE = "race"  # the plan that is not one: validation decides
-FILE = "run.json"
-SHARE = 0.3  # of the minutes, for both rungs together
-FINISH = 0.85  # of what is left, for the training that counts; then draws and the report
-ON = 3  # plans at most in the second rung
-LEAST, MOST = 3, 100  # epochs of a plan; with fewer it does not compete
-MEMBERS = ((60, 2), (300, 3), (10**9, 5))  # networks, by the epochs that there is time for
+FILE, TRIALS = "run.json", "race"  # what is decided, and the folder of the networks that it is decided by
+SHORT = 0.15  # of the minutes, for the first round
+FINISH = 0.9  # of what is left, for the networks that count; then draws and the report
+ON = 2  # plans at most in the second round
+NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much
+NETWORKS, MOST_NETWORKS = 3, 5  # that the time is shared out to; more where epochs are at their most
+LEAST, MOST = 3, 150  # epochs of a plan; with fewer it does not compete
 DRAWS = 1000  # of the bootstrap
-SKEWED = 0.25  # share of the targets' range below which their median lies
-NEAR, FAR = 112, 176  # pixels of the longest side
-SMALL: dict[str, dict[str, Any]] = {
-    "train": {"batch": 16, "learning_rate": 2e-3},
-    "sample": {"method": "ensemble"},
-}
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "train": {"batch": 16, "learning_rate": 4e-4},
-    "sample": {"method": "ensemble"},
-}
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A candidate plan: settings of a project, by table."""
-
-    name: str
-    settings: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """How a plan did in a rung: the mean CRPS of validation cases in standard deviations of the target.
+    """How a plan did in a round: the mean CRPS of validation cases in standard deviations of the target.
 
-    behind: how much worse than the best of the rung, with an interval of 90 % by patient.
+    behind: how much worse than the best of the round, with an interval of 90 % by patient.
     """
 
     rung: int
@@ -74,6 +62,15 @@ class Tried:
             "the best" if not self.behind else f"{self.behind:.3f} behind ({self.low:.3f} to {self.high:.3f})"
         )
         return f"{self.plan}: CRPS {self.crps:.3f} sd after {self.epochs} epochs, {self.seconds:.0f} s; {gap}"
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """A plan in the race, the project at work by it, and the seconds that an epoch takes."""
+
+    plan: Contender
+    work: Work
+    pace: float
 
 
 def expected(project: Project, folder: Path, device: str) -> tuple[Project, list[str]]:
@@ -97,9 +94,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         stored = read_json(folder / FILE)
         if stored.get("asked") == asked:
             return changed(project, stored["settings"])
-    from ..imaging.prediction.timing import seconds_here
-
-    began = seconds_here(device)
+    end = time.monotonic() + 60 * project.train.minutes
     work = open_work(project, folder, device)
     plans = plans_of(project, work.data)
     named = [plan for plan in plans if plan.name == project.train.plan]
@@ -107,25 +102,34 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         raise ValueError(
             f"train.plan is {project.train.plan!r}; expected {RACE!r}, or one of {', '.join(p.name for p in plans)}"
         )
-    budget = 60 * project.train.minutes
-    tried, (plan, pace) = _race(project, named or plans, work, budget, say)
-    left = FINISH * max(budget - (seconds_here(device) - began), 0.1 * budget)
-    total = int(left / pace)
-    members = next(count for most, count in MEMBERS if total < most)
-    epochs = int(np.clip(total // members, LEAST, MOST))
-    ending: dict[str, dict[str, Any]] = {
-        "train": {"epochs": epochs, "plan": ""},
-        "sample": {"members": members},
-    }
-    settings = {
-        name: {**plan.settings.get(name, {}), **ending.get(name, {})} for name in {*plan.settings, *ending}
-    }
+    shutil.rmtree(folder / TRIALS, ignore_errors=True)
+    ready = [
+        Entrant(plan, one, _epoch_seconds(one))
+        for plan in named or plans
+        for one in [open_work(changed(project, plan.settings), folder / TRIALS, device)]
+    ]
+    tried: list[Tried] = []
+    if len(ready) > 1:
+        ready, tried = _first_round(ready, SHORT * (end - time.monotonic()), say)
+    settings, more = _second_round(ready, end, say)
+    shutil.rmtree(folder / TRIALS / "1", ignore_errors=True)
     chosen = changed(project, settings)
-    count = f"{number_of(members, 'network')} of {number_of(epochs, 'epoch')}"
-    say(f"plan {plan.name}: {count}, about {members * epochs * pace / 60:.1f} minutes")
-    kept = {"plan": plan.name, "asked": asked, "settings": settings, "tried": [asdict(one) for one in tried]}
+    kept = {
+        "plan": more[0].plan,
+        "asked": asked,
+        "settings": settings,
+        "tried": [asdict(one) for one in tried + more],
+    }
     write_json({**kept, "recipe": _moved(chosen, folder)}, folder / FILE)
     return chosen
+
+
+def adopt(folder: Path) -> None:
+    """Make the network that won the race the first of the project."""
+    won = folder / TRIALS / RUNS
+    if won.is_dir() and not (folder / RUNS).exists():
+        won.rename(folder / RUNS)
+    shutil.rmtree(folder / TRIALS, ignore_errors=True)
 
 
 def described(project: Project, folder: Path) -> str:
@@ -135,7 +139,7 @@ def described(project: Project, folder: Path) -> str:
         return ""
     rows = [f"- round {row['rung']}: {Tried(**row).words()}" for row in stored["tried"]]
     head = f"Plan `{stored['plan']}`, by `{FILE}`, from which `truesigma run` gives the same again."
-    return "\n".join([head, *(["On the validation cases:", "", *rows] if rows else []), ""])
+    return "\n".join([head, "On the validation cases:", "", *rows, ""])
 
 
 def _moved(project: Project, folder: Path) -> dict[str, Any]:
@@ -154,109 +158,63 @@ def _moved(project: Project, folder: Path) -> dict[str, Any]:
     return tables
 
 
-def plans_of(project: Project, data: "DataSet") -> list[Contender]:
-    """List what is worth trying on these images."""
-    from ..imaging.backbones.efficientnet_lite0 import packaged
-    from ..imaging.network.two_head import published_weights
-
-    space = data.splits["train"].shape[1:]
-    longest = max(space)
-    if len(space) == 3:
-        sizes = [1.0, 0.7] if min(space) > 32 else [1.0]
-        return [
-            Contender(f"small3d {round(size * longest)}", _settings(project, space, size, SMALL, "small3d"))
-            for size in sizes
-        ]
-    sides = [NEAR, min(FAR, longest)] if longest > 1.2 * NEAR else [longest]
-    plans = []
-    if data.places is not None:
-        net = f"points:points={len(data.places.points)}"
-        plans += [
-            Contender(f"points {side}", _settings(project, space, side / longest, SMALL, net))
-            for side in sides
-        ]
-        sides = sides[:1]
-    # Where a few cases have many times as much as most, errors grow with the target, as those of counts do.
-    skewed = bool((data.splits["train"].target.median(0).values < SKEWED).all())
-    skewed = skewed and bool((data.offset >= 0).all()) and data.places is None
-    skewed = skewed and project.network.likelihood == "gaussian"
-    net = "pooled"
-    plans += [
-        Contender(f"small {side}", _settings(project, space, side / longest, SMALL, net)) for side in sides
-    ]
-    given = bool(project.network.weights)
-    if data.places is None and (given or packaged() or published_weights("efficientnet_lite0")[1]):
-        size = min(1.0, 160 / longest)
-        made = _settings(project, space, size, PUBLISHED, "efficientnet_lite0:settled=true")
-        made["data"]["normalise"] = "half" if project.options.get("normalise", "set") == "set" else "image"
-        made["network"] |= {"pretrained": not given, "weights": project.network.weights}
-        plans.append(Contender(f"pretrained {round(size * longest)}", made))
-    rooted = [
-        Contender(
-            f"{plan.name} root", {**plan.settings, "network": {**plan.settings["network"], "link": "root"}}
-        )
-        for plan in (plans if skewed else ())
-    ]
-    return (rooted[:1] + rooted[-1:] + plans[-1:]) if skewed else plans
+def _first_round(
+    ready: Sequence[Entrant], seconds: float, say: Callable[[str], None]
+) -> tuple[list[Entrant], list[Tried]]:
+    """Train all plans for these seconds together: those that go on, the best first, and how all did."""
+    shares = _shares([one.pace for one in ready], seconds)
+    for one, share in zip(ready, shares):
+        if not share:
+            say(
+                f"plan {one.plan.name} does not compete: {one.pace:.0f} s for an epoch are too many for these minutes"
+            )
+    able = [(one, share) for one, share in zip(ready, shares) if share]
+    if len(able) < 2:
+        return [min(ready, key=lambda one: one.pace)], []
+    say(f"race, round 1: {', '.join(one.plan.name for one, _ in able)}")
+    found, timed = [], []
+    for number, (one, share) in enumerate(able):
+        epochs = int(np.clip(share / one.pace, LEAST, MOST))
+        scores, taken = _try(one, epochs, f"1/{number}", None)
+        found.append((scores, epochs, taken))
+        timed.append(replace(one, pace=taken / epochs))
+    rows = _compared(1, [one.plan.name for one, _ in able], found, able[0][0].work.data)
+    for row in rows:
+        say(f"    {row.words()}")
+    order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
+    best = rows[order[0]].crps
+    return [timed[k] for k in order if rows[k].low <= NEAR * best][:ON], rows
 
 
-def _settings(
-    project: Project, space: Sequence[int], by: float, common: Mapping[str, Mapping[str, Any]], backbone: str
-) -> dict[str, dict[str, Any]]:
-    """The settings for a backbone, and for images whose sides are `by` times as long."""
-    by = min(1.0, by)
-    network = {
-        "backbone": backbone,
-        "stage_dropout": 0.0,
-        "head_dropout": 0.0,
-        "weights": "",
-        "pretrained": False,
-    }
-    made: dict[str, dict[str, Any]] = {name: dict(values) for name, values in common.items()}
-    made |= {"network": network, "data": {}}
-    if by < 1:
-        sides = [8 * max(2, round(by * side / 8 + 0.25)) for side in space]
-        made["data"]["size"] = ",".join(map(str, sides)) if len(set(sides)) > 1 else sides[0]
-        if scale := project.options.get("mm_per_pixel"):
-            larger = [f"{float(one) / by:.6g}" for one in str(scale).split(",")]
-            made["data"]["mm_per_pixel"] = ",".join(larger)
-        if shift := project.options.get("shift"):
-            made["data"]["shift"] = max(1, round(by * shift))
-    return made
-
-
-def _race(
-    project: Project, plans: Sequence[Contender], work: Work, budget: float, say: Callable[[str], None]
-) -> tuple[list[Tried], tuple[Contender, float]]:
-    """Run the rungs: what was tried, the best plan, and its seconds for an epoch."""
-    ready: list[tuple[Contender, Work, float]] = []
-    for plan in plans:
-        one = open_work(changed(project, plan.settings), work.folder, work.device)
-        ready.append((plan, one, _epoch_seconds(one)))
-    tried: list[Tried] = []
-    for rung in (1, 2):
-        shares = _shares([pace for _, _, pace in ready], SHARE / 2 * budget)
-        for (plan, _, pace), seconds in zip(ready, shares) if rung == 1 else ():
-            if not seconds:
-                say(
-                    f"plan {plan.name} does not compete: {pace:.0f} s for an epoch are too many for these minutes"
-                )
-        ready = [one for one, seconds in zip(ready, shares) if seconds] or [
-            min(ready, key=lambda one: one[2])
-        ]
-        shares = [seconds for seconds in shares if seconds]
-        if len(ready) == 1:
-            break
-        say(f"race, round {rung}: {', '.join(plan.name for plan, _, _ in ready)}")
-        found = [_try(one, pace, seconds, rung) for (_, one, pace), seconds in zip(ready, shares)]
-        rows = _compared(rung, [plan.name for plan, _, _ in ready], found, work.data)
-        for row in rows:
-            say(f"    {row.words()}")
-        tried += rows
-        order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
-        ready = [ready[k] for k in order if rows[k].low <= 0][:ON]
-    best = ready[0]
-    return tried, (best[0], best[2])
+def _second_round(
+    ready: Sequence[Entrant], end: float, say: Callable[[str], None]
+) -> tuple[dict[str, dict[str, Any]], list[Tried]]:
+    """Train a network of full length by each plan: the settings of the best one, and how they did, the best first."""
+    data = ready[0].work.data
+    each = FINISH * (end - time.monotonic()) / (NETWORKS + len(ready) - 1)
+    found = []
+    for number, one in enumerate(ready):
+        epochs = int(np.clip(each / one.pace, LEAST, MOST))
+        say(f"race, round 2: {one.plan.name}, {number_of(epochs, 'epoch')}")
+        scores, taken = _try(one, epochs, f"2/{number}", say)
+        found.append((scores, epochs, taken))
+    rows = _compared(2, [one.plan.name for one in ready], found, data)
+    for row in rows:
+        say(f"    {row.words()}")
+    order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
+    best, won = order[0], ready[order[0]]
+    left = FINISH * (end - time.monotonic())
+    members = int(np.clip(1 + left / found[best][2], 2, MOST_NETWORKS))
+    trials = won.work.folder
+    (trials / "2" / str(best) / RUNS).rename(trials / RUNS)
+    count = f"{number_of(members, 'network')} of {number_of(rows[best].epochs, 'epoch')}"
+    say(
+        f"plan {won.plan.name}: {count}, one of them trained; about {(members - 1) * found[best][2] / 60:.1f} minutes"
+    )
+    settings = {name: dict(values) for name, values in won.plan.settings.items()}
+    settings["train"] |= {"epochs": rows[best].epochs, "plan": ""}
+    settings["sample"] |= {"members": members}
+    return settings, [rows[k] for k in order]
 
 
 def _shares(paces: Sequence[float], budget: float) -> list[float]:
@@ -278,56 +236,40 @@ def _shares(paces: Sequence[float], budget: float) -> list[float]:
     return shares
 
 
-def _try(work: Work, pace: float, seconds: float, rung: int) -> "tuple[NDArray[np.float64], int, float]":
-    """Train a plan for a share of the time: the CRPS of each validation case, the epochs and the seconds taken."""
+def _try(
+    one: Entrant, epochs: int, name: str, say: Callable[[str], None] | None
+) -> "tuple[NDArray[np.float64], float]":
+    """Train a plan in a folder of this name: the CRPS of each validation case, and the seconds taken."""
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.timing import seconds_here
-    from ..imaging.training.loop import train
+    from .stages import trained
 
-    began = seconds_here(work.device)
-    epochs = int(np.clip(seconds / pace, LEAST, MOST))
-    net, recipe, settings = _parts(work)
+    began = time.monotonic()
+    project = changed(one.work.project, {"train": {"epochs": epochs, "plan": ""}})
+    work = replace(one.work, project=project, folder=one.work.folder / name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a network that has hardly learned
-        train(
-            net,
-            work.data,
-            replace(recipe, epochs=epochs),
-            seed=1000 * rung,
-            quiet=True,
-            test=False,
-            **settings,
-        )
+        net = trained(work, 0, say=say).net
     cases: Any = predict_split([net], work.data, "valid", scaled=True)
     z = (cases.target - cases.prediction.location) / cases.prediction.scale
     law = cases.prediction.law
     sd = work.data.splits["train"].target.std(0).cpu().numpy()
-    each = (cases.prediction.scale * law.crps(z, law.cdf(z)) / sd).mean(1)
-    return np.asarray(each, float), epochs, seconds_here(work.device) - began
-
-
-def _parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
-    """A new network, its recipe, and how it is trained."""
-    from ..imaging.network.two_head import build
-
-    project, recipe = work.project, work.project.training
-    file = project.network.weights
-    net = build(
-        project.backbone, work.data.channels, work.data.outputs, recipe, variances=project.network.variances,
-        pretrained=project.network.pretrained, weights=project.home / file if file else None,
-        seed=project.train.seed, inputs=len(work.data.inputs), link=project.network.link,
-    )  # fmt: skip
-    train = project.train
-    settings = {"likelihood": project.network.likelihood, "device": work.device, "precision": train.precision}
-    return net, recipe, {**settings, "workers": train.workers}
+    scores = (cases.prediction.scale * law.crps(z, law.cdf(z)) / sd).mean(1)
+    return np.asarray(scores, float), time.monotonic() - began
 
 
 def _epoch_seconds(work: Work) -> float:
     """Seconds that an epoch will take, by a few steps here and now."""
+    from ..imaging.network.two_head import build
     from ..imaging.prediction.timing import epoch_seconds
 
-    net, recipe, settings = _parts(work)
-    return epoch_seconds(net, work.data, recipe, settings)
+    project, recipe = work.project, work.project.training
+    net = build(
+        project.backbone, work.data.channels, work.data.outputs, recipe, variances=project.network.variances,
+        inputs=len(work.data.inputs), link=project.network.link,
+    )  # fmt: skip
+    train = project.train
+    settings = {"likelihood": project.network.likelihood, "device": work.device, "precision": train.precision}
+    return epoch_seconds(net, work.data, recipe, {**settings, "workers": train.workers})
 
 
 def _compared(

@@ -11,7 +11,7 @@ from ..core.checks import number_of
 from ..files.disk import locked, write_text
 from .ledger import STAGES, Ledger, open_ledger
 from .project import AUTO, changed, read_project
-from .race import planned
+from .race import adopt, planned
 from .readme import predict_command, write_cases
 from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
 from .work import Work, open_work
@@ -101,6 +101,7 @@ def run_project(
         project = planned(project, folder, device, say=told)
         work = open_work(project, folder, device)
         ledger = open_ledger(folder, project.tables(), fingerprints(work.data), redo=redo, say=told)
+        adopt(folder)
         write_cases(work)
         if Path(recipe).resolve() != (folder / "recipe.toml").resolve():
             write_text(folder / "recipe.toml", Path(recipe).read_text(encoding="utf-8"))

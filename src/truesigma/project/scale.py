@@ -13,7 +13,7 @@ from .survey import SHOWN, Survey
 PHYSICAL = re.compile(
     r"([nuµμmcd]?m|in|inch|inches) ?(\^?[23]|²|³)?|(sq|cu)[ .]?[uµμmc]?m|[muµμcd]?l|cc|lit(er|re)s?"
 )
-# Pixels of the longest side, by the number of dimensions, without and with a GPU.
+# Pixels of the longest side, by the number of dimensions, of small and of large images.
 LONGEST = {2: (176, 256), 3: (48, 96)}
 MULTIPLE = 8  # sides are rounded up to a multiple of this: networks halve them several times
 
@@ -49,7 +49,7 @@ def unit_in(column: str) -> str:
 
 
 def propose_scale(
-    seen: Survey, units: Sequence[str], gpu: bool, spacing: str = "", size: str = "", points: bool = False
+    seen: Survey, units: Sequence[str], large: bool, spacing: str = "", size: str = "", points: bool = False
 ) -> Scale | None:
     """Propose a scale if a target is physical, pixel sizes are known, and images differ; None otherwise.
 
@@ -82,7 +82,7 @@ def propose_scale(
     # As fine as most images are, or as coarse as the longest side needs.
     finest = np.median(known, axis=0)
     sides = per_axis("size", size)
-    coarse = float((largest / (sides or LONGEST[axes][gpu])).max())
+    coarse = float((largest / (sides or LONGEST[axes][large])).max())
     scale = [_up(max(float(fine), coarse)) for fine in finest]
     pixels = sides or [MULTIPLE * math.ceil(extent / mm / MULTIPLE) for extent, mm in zip(largest, scale)]
     what = f"pixels are {seen.scale_text()}" if not spacing else f"pixels differ by {spacing}"

@@ -26,6 +26,7 @@ from .work import Work
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
     from ..imaging.sampling.moments import MonteCarloError
+    from ..imaging.training.loop import Trained
 
 SHOWN = 3  # targets in the title of the page
 Made = tuple[list[str], str]  # files, and what came of it in words
@@ -33,20 +34,17 @@ Say = Callable[[str], None]
 Ticker = Callable[[int], Callable[[int], None]]  # from a number of cases to what counts them
 
 
-def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
-    """Train a network, or resume it; return None if the time limit came first."""
-    from ..imaging.training.folder import BEST, HISTORY, RECIPE
-    from ..imaging.training.history import error_text
-    from ..imaging.training.schedule import smoothed
+def trained(work: Work, member: int, *, time_limit: float | None = None, say: Say | None = None) -> "Trained":
+    """Train a network of the project in its folder, or resume it."""
     from ..imaging.training.start import train_run
 
-    project, run = work.project, work.folder / RUNS / str(member)
-    network, weights, recipe = project.network, project.network.weights, project.training
+    project = work.project
+    network, weights = project.network, project.network.weights
     source, data = work.member(member)
-    trained = train_run(
+    return train_run(
         source,
-        run,
-        recipe,
+        work.folder / RUNS / str(member),
+        project.training,
         backbone=project.backbone,
         seed=project.train.seed + member,
         likelihood=network.likelihood,
@@ -61,13 +59,22 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
         say=say,
         data=data,
     )
-    if not trained.finished:
+
+
+def train_member(work: Work, member: int, *, time_limit: float | None, say: Say | None) -> Made | None:
+    """Train a network, or resume it; return None if the time limit came first."""
+    from ..imaging.training.folder import BEST, HISTORY, RECIPE
+    from ..imaging.training.history import error_text
+    from ..imaging.training.schedule import smoothed
+
+    made = trained(work, member, time_limit=time_limit, say=say)
+    if not made.finished:
         return None
-    best = trained.history[trained.best_epoch - 1]
-    epochs = f"{number_of(len(trained.history), 'epoch')}, kept epoch {trained.best_epoch}"
+    best = made.history[made.best_epoch - 1]
+    epochs = f"{number_of(len(made.history), 'epoch')}, kept epoch {made.best_epoch}"
     words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit, work.units.names)}"
-    errors = smoothed([abs(row["valid_mse"]) for row in trained.history], recipe.smoothing)
-    if recipe.keep == "last" and min(errors) == errors[-1]:
+    errors = smoothed([abs(row["valid_mse"]) for row in made.history], made.recipe.smoothing)
+    if made.recipe.keep == "last" and min(errors) == errors[-1]:
         words += "; the last epoch was the best: more minutes, or epochs, may help"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 

@@ -44,7 +44,13 @@ class ResidualBlock(nn.Module):
 
 
 def residual(
-    dimensions: int, channels: int, widths: tuple[int, ...], places: int, features: int, stage_dropout: float
+    dimensions: int,
+    channels: int,
+    widths: tuple[int, ...],
+    places: int,
+    features: int,
+    stage_dropout: float,
+    coarse: bool = False,
 ) -> nn.Sequential:
     """Make a residual network: a first convolution that halves the image, then a block for each width.
 
@@ -57,6 +63,7 @@ def residual(
         places: cells along each axis that the last map is pooled to.
         features: of the result.
         stage_dropout: the probability of dropout after each block.
+        coarse: the first block halves the image, too.
 
     >>> import torch
     >>> residual(2, 1, (8, 16), 4, 32, 0.0)(torch.zeros(2, 1, 40, 33)).shape
@@ -70,7 +77,8 @@ def residual(
         nn.ReLU(),
     ]
     for number, width in enumerate(widths):
-        layers += [ResidualBlock(dimensions, before, width, 2 if number else 1), nn.Dropout(stage_dropout)]
+        stride = 2 if number or coarse else 1
+        layers += [ResidualBlock(dimensions, before, width, stride), nn.Dropout(stage_dropout)]
         before = width
     layers += [pool(places), nn.Flatten(), nn.Linear(before * places**dimensions, features), nn.ReLU()]
     return nn.Sequential(*layers)
@@ -84,10 +92,11 @@ def small_network(
     widths: tuple[int, ...],
     places: int,
     stage_dropout: float,
+    coarse: bool = False,
 ) -> tuple[nn.Module, int]:
     """Make the backbone `name`; it has 128 features and no pretrained weights."""
     if pretrained:
         raise ValueError(
             f"backbone {name!r} has no pretrained weights; give a file (weights=...) or pretrained=False"
         )
-    return residual(dimensions, channels, widths, places, FEATURES, stage_dropout), FEATURES
+    return residual(dimensions, channels, widths, places, FEATURES, stage_dropout, coarse), FEATURES

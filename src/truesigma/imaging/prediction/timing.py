@@ -74,25 +74,15 @@ def try_out(
     return Trial(epoch, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
 
 
-def seconds_here(device: str) -> float:
-    """A clock for work on this device: of the wall on a GPU; on a processor what its cores work, shared by threads.
-
-    What other programs take in between does not count, so that a busy machine plans as an idle one does.
-    """
-    if chosen_device(device).type != "cpu":
-        return time.monotonic()
-    return time.process_time() / torch.get_num_threads()
-
-
 def epoch_seconds(net: TwoHead, data: DataSet, recipe: TrainingRecipe, settings: dict[str, Any]) -> float:
     """Seconds that an epoch will take, by a few steps; this changes the network. settings: as for `train`."""
     sizes = {"train": len(data.splits["train"]), "valid": len(data.splits["valid"])}
     taken = []
     for batches in (1, 5):
         few = _part(data, {"train": batches * recipe.batch, "valid": recipe.batch})
-        began = seconds_here(settings["device"])
+        began = time.monotonic()
         train(net, few, replace(recipe, epochs=2, settle=False), seed=0, quiet=True, **settings)
-        taken.append(seconds_here(settings["device"]) - began)
+        taken.append(time.monotonic() - began)
     step = max(taken[1] - taken[0], 0.1 * taken[1]) / 8
     return step / recipe.batch * (sizes["train"] + sizes["valid"] / 3)
 
