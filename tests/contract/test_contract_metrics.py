@@ -11,6 +11,7 @@ from truesigma import Undefined
 from truesigma.core import plugins
 
 OTHER_LAWS = {"energy"}  # of which test_contract_laws makes predictions
+OF_PAIRS = {"skce"}  # of different cases, which a case given twice is not
 NAMES = sorted(set(plugins.names("metrics")) - OTHER_LAWS)
 
 
@@ -164,6 +165,8 @@ def test_constant_sigma_gives_a_number_or_a_clear_error(name, options):
 
 @each_variant
 def test_integer_weights_are_repeated_cases(name, options):
+    if name in OF_PAIRS:
+        pytest.skip("a case given twice is compared with itself")
     sample = draw(9, mask=True, weight=True)
     repeated = sample.take(np.repeat(np.arange(len(sample.weight)), sample.weight.astype(int)))
     repeated = Sample(**{**vars(repeated), "weight": None})

@@ -1,12 +1,13 @@
 """figure: publication figures from files of predictions, as wide as a journal's column."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from ..core import plugins
 from ..core.typed import check_keys
 from ._cases import open_sets, read_unlabelled
 from ._options import (
@@ -116,6 +117,12 @@ def figure(
 
     coverage: observed over estimated prediction intervals.
 
+    pit: histogram of the probability integral transform, with a band for all bars together.
+
+    crps_parts: what miscalibration costs and what knowing the cases apart gains.
+
+    slabs: what intervals hold in fifths of the prediction and of sigma, and where they hold least.
+
     rejection:over=share|threshold: error of the cases that are kept when the unsure ones are referred.
 
     shift: histograms of the variance of the first file's cases and of shifted ones, with the AUROC; by one
@@ -162,6 +169,18 @@ def _coverage(asked: FigureRequest) -> Drawn:
 
     tables = {name: diagram.table(runs) for name, runs in asked.recalibrated().items()}
     return diagram.draw(tables, title=asked.title), _columns(tables)
+
+
+def _of_cases(kind: str) -> Callable[[FigureRequest], Drawn]:
+    """A diagram of the cases of one file, by recalibration."""
+
+    def drawn(asked: FigureRequest) -> Drawn:
+        asked.one()
+        diagram = plugins.load("diagrams", kind)
+        tables = {name: diagram.table(runs[0]) for name, runs in asked.recalibrated().items()}
+        return diagram.draw(tables, title=asked.title), _columns(tables)
+
+    return drawn
 
 
 def _rejection(asked: FigureRequest, *, over: str = "share") -> Drawn:
@@ -226,6 +245,9 @@ def _history(asked: FigureRequest, *, calibrated: bool = False) -> Drawn:
 FIGURES = {
     "calibration": _calibration,
     "coverage": _coverage,
+    "pit": _of_cases("pit"),
+    "crps_parts": _of_cases("crps_parts"),
+    "slabs": _of_cases("slabs"),
     "rejection": _rejection,
     "shift": _shift,
     "region": _region,

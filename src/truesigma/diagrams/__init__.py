@@ -14,9 +14,12 @@ __all__ = ["figure", "look", "save", "style"]
 if TYPE_CHECKING:  # so that a misspelt name is an error, and an editor knows the others
     from . import calibration as calibration
     from . import coverage as coverage
+    from . import crps_parts as crps_parts
     from . import history as history
+    from . import pit as pit
     from . import region as region
     from . import rejection as rejection
     from . import shift as shift
+    from . import slabs as slabs
 else:
     __getattr__, __dir__ = in_folder("diagrams")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # so that a misspelt name is an error, and an editor knows th
     from . import rank_correlation as rank_correlation
     from . import rmse as rmse
     from . import sharpness as sharpness
+    from . import skce as skce
     from . import uce as uce
     from . import volume as volume
     from . import width as width
