@@ -21,7 +21,7 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.cases import Cases, unread
 from ..core.checks import check_whole
-from ..core.ranking import columns_of
+from ..core.elements import every_element
 from ..core.values import Prediction
 from ..files.disk import plain
 from ._style import GREY, Axes, axes_or_new, labelled, look, style
@@ -99,13 +99,10 @@ def table(
     cases = unread(prediction, target, weight=weight)
     if len(cases) > MOST:
         cases = cases[np.sort(rng.choice(len(cases), MOST, replace=False))]
-    columns = columns_of(cases)
-    cases = Cases(cases.prediction, cases.target)  # whose weights and masks are those of the columns
-    drawn = np.asarray(cases.prediction.sample(replicates, seed=seed)).reshape(
-        replicates, *columns.target.shape
-    )
-    held = [_parts(cases.prediction, columns.target, columns.weight)]
-    held += [_parts(cases.prediction, one, columns.weight) for one in drawn]
+    e = every_element(cases)
+    drawn = np.asarray(cases.prediction.sample(replicates, seed=seed)).reshape(replicates, *e.target.shape)
+    held = [_parts(cases.prediction, e.target, e.weight)]
+    held += [_parts(cases.prediction, one, e.weight) for one in drawn]
     mcb, dsc, unc = map(float, held[0])
     return Parts(mcb, dsc, unc, chance=float(np.mean([parts[0] for parts in held[1:]])))
 

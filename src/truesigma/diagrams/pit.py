@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Host, to_host
+from ..core.arrays import Host
 from ..core.cases import Cases, unread
 from ..core.checks import check_level, check_whole
-from ..core.ranking import columns_of
+from ..core.elements import every_element
 from ..core.values import Prediction
 from ..files.disk import plain
 from ._style import GREY, Axes, axes_or_new, labelled, look, style
@@ -78,9 +78,8 @@ def table(
     check_whole("bins", bins, 2)
     check_level(level)
     cases = unread(prediction, target, weight=weight)
-    share = columns_of(cases).weight
-    u = to_host(cases.prediction.cdf(cases.target)).reshape(share.shape)
-    cell = np.minimum((np.where(share > 0, u, 0.0) * bins).astype(int), bins - 1)
+    e = every_element(cases)
+    share, cell = e.weight, np.minimum((e.cdf * bins).astype(int), bins - 1)
     names = np.arange(len(share)) if cases.cluster is None else np.asarray(cases.cluster)
     code = np.unique(names, return_inverse=True)[1]
     where = (code[:, None] * bins + cell).ravel()

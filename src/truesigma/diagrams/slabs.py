@@ -16,8 +16,8 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.cases import Cases, unread
 from ..core.checks import check_level, check_whole
+from ..core.elements import every_element
 from ..core.factors import cluster_error
-from ..core.ranking import columns_of
 from ..core.values import Prediction
 from ..files.disk import plain
 from ._style import GREY, Axes, axes_or_new, labelled, look, style
@@ -96,12 +96,11 @@ def table(
     check_level(level)
     check_whole("directions", directions, 1)
     cases = unread(prediction, target, weight=weight)
-    columns = columns_of(cases)
-    low, high = (to_host(end).reshape(columns.target.shape) for end in cases.prediction.interval(level))
-    w = columns.weight.sum(axis=1)
-    inside = (low <= columns.target) & (columns.target <= high)
-    held = (inside * columns.weight).sum(axis=1) / np.where(w > 0, w, 1.0)
-    own = {"prediction": columns.location.mean(axis=1), "log sigma": np.log(columns.scale).mean(axis=1)}
+    e = every_element(cases)
+    low, high = e.reach(level)
+    w = e.weight.sum(axis=1)
+    held = (((low <= e.z) & (e.z <= high)) * e.weight).sum(axis=1) / np.where(w > 0, w, 1.0)
+    own = {"prediction": e.location.mean(axis=1), "log sigma": np.log(e.scale).mean(axis=1)}
     given = {name: to_host(part).astype(float) for name, part in (covariates or {}).items()}
     for name, part in given.items():
         if part.shape != w.shape or not np.isfinite(part).all():

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases, unread
+from ..core.elements import every_element
 from ..core.law import Normal, Undefined
-from ..core.ranking import columns_of
 from ..core.values import Prediction
 
 TITLE = "SKCE"
@@ -87,17 +87,17 @@ def _pairs(cases: Cases) -> list[Pairs]:
         raise Undefined(
             f"the SKCE is one of Normal predictions, and these are {cases.prediction.law.name}; use crps."
         )
-    columns = columns_of(cases)
+    e = every_element(cases)
     names = np.arange(len(cases)) if cases.cluster is None else np.asarray(cases.cluster)
     code = np.unique(names, return_inverse=True)[1]
     some = np.arange(len(cases))
     if len(some) > MOST:
         some = np.sort(np.random.default_rng(0).choice(some, MOST, replace=False))
     code = np.unique(code[some], return_inverse=True)[1]
-    parts = (columns.location, columns.scale, columns.target, columns.weight)
+    parts = (e.location, e.scale, e.target, e.weight)
     found = []
-    for j in range(columns.weight.shape[1]):
-        counts = columns.weight[some, j] > 0
+    for j in range(e.weight.shape[1]):
+        counts = e.weight[some, j] > 0
         if not counts.any():
             continue
         m, s, y, weight = (part[some[counts], j] for part in parts)
