@@ -25,7 +25,7 @@ SIMULATED = 2000  # draws of the largest bar
 
 
 @dataclass(frozen=True, eq=False)
-class Pit:
+class PitHistogram:
     """The share of each bin, and the band that holds all bars at once in 95 % of sets whose laws are right."""
 
     edges: Host
@@ -45,7 +45,7 @@ class Pit:
         return {name: plain(part) for name, part in {**sides, "share": self.share}.items()}
 
     def __repr__(self) -> str:
-        return f"Pit({self.share.size} bins, {self.outside.sum()} outside the band)"
+        return f"PitHistogram({self.share.size} bins, {self.outside.sum()} outside the band)"
 
 
 def table(
@@ -55,7 +55,7 @@ def table(
     weight: Any = None,
     bins: int = 10,
     level: float = 0.95,
-) -> Pit:
+) -> PitHistogram:
     """Count the values of the PIT in bins of equal width, with a band for all bars together.
 
     Args:
@@ -88,12 +88,14 @@ def table(
     off = (counts - counts.sum(axis=1, keepdims=True) / bins) / total
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(SIMULATED, len(off)))
     reach = float(np.quantile(np.abs(signs @ off).max(axis=1), level))
-    return Pit(
+    return PitHistogram(
         np.linspace(0, 1, bins + 1), counts.sum(axis=0) / total, max(1 / bins - reach, 0.0), 1 / bins + reach
     )
 
 
-def draw(tables: Pit | Cases | Mapping[str, Pit | Cases], ax: Axes = None, *, title: str = "") -> Axes:
+def draw(
+    tables: PitHistogram | Cases | Mapping[str, PitHistogram | Cases], ax: Axes = None, *, title: str = ""
+) -> Axes:
     """Draw the bars as steps, one line for each label, with the band of the first.
 
     Args:
