@@ -15,8 +15,8 @@ def words_of(table: type, *names: str) -> dict[str, Any]:
     """Return the types of a dataclass by the names of its fields: of those named, or of all.
 
     >>> from truesigma.project.project import Training
-    >>> words_of(Training, "epochs", "precision")
-    {'epochs': <class 'int'>, 'precision': <class 'str'>}
+    >>> words_of(Training, "epochs", "recipe")
+    {'epochs': <class 'int'>, 'recipe': <class 'str'>}
     """
     types = typing.get_type_hints(table)
     return {name: types[name] for name in names or types}

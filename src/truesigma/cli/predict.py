@@ -120,8 +120,8 @@ def predict(
 def _split(
     drawing: "Drawing", source: "Source", split: str, moments: bool, scaled: bool, out: Path
 ) -> tuple[int, dict[str, Any]]:
-    from ..imaging.data.source import check_data
     from ..imaging.prediction.predict import predict_split
+    from ..imaging.prediction.runs import check_data
     from ..imaging.prediction.write import write_split
 
     if out.suffix.lower() != ".npz" and not moments:

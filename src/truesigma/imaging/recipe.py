@@ -6,22 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
-from ..core.typed import check_keys
+from ..core.typed import check_keys, converted, make
 from ..evaluation.recipe import FOLDER, recipe_names
 from ..files.toml import read_toml
 
 __all__ = ["TrainingRecipe", "load_recipe"]
 
-WATCHABLE = (
-    "valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss",
-)  # fmt: skip
-NETWORK = ("heads", "stage_dropout", "head_dropout")
-TRAIN = (
-    "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "schedule", "patience", "factor",
-    "floor", "watch", "keep", "smoothing", "warm_up", "stop", "loss", "settle", "draws", "repeats",
-)  # fmt: skip
+Watched = Literal[
+    "valid_mse_two_draws", "valid_mse", "valid_mse_one_pass", "valid_loss", "train_mse", "train_loss"
+]  # fmt: skip
+# The smallest and the largest of numbers.
+RANGES = {
+    **dict.fromkeys(("epochs", "batch", "draws", "repeats"), (1, math.inf)),
+    **dict.fromkeys(("patience", "learning_rate", "weight_decay"), (0, math.inf)),
+    **dict.fromkeys(("stage_dropout", "momentum", "factor", "floor", "stop"), (0, 1)),
+    "smoothing": (0, 0.99),
+    "warm_up": (0, 0.9),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,61 +54,39 @@ class TrainingRecipe:
     """
 
     name: str = "exact"
-    heads: str = "linear"
+    heads: Literal["linear", "deep"] = "linear"
     stage_dropout: float = 0.2
     head_dropout: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"other": 0.2}))
     epochs: int = 500
     batch: int = 16
-    optimizer: str = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 3e-4
     momentum: float = 0.0
     weight_decay: float = 1e-7
-    schedule: str = "plateau"
+    schedule: Literal["plateau", "cosine"] = "plateau"
     patience: int = 20
     factor: float = 0.1
     floor: float = 0.01
-    watch: str = "valid_mse_two_draws"
-    keep: str = "valid_mse_two_draws"
+    watch: Watched = "valid_mse_two_draws"
+    keep: Literal[Watched, "last"] = "valid_mse_two_draws"
     smoothing: float = 0.5
     warm_up: float = 0.0
     stop: float = 0.0
-    loss: str = "nll"
+    loss: Literal["nll", "beta_nll", "faithful", "mse"] = "nll"
     settle: bool = False
     draws: int = 25
     repeats: int = 5
 
     def __post_init__(self) -> None:
         """Check every field once."""
-        _one_of("heads", self.heads, ("linear", "deep"))
-        _one_of("optimizer", self.optimizer, ("adam", "adamw", "sgd"))
-        _one_of("schedule", self.schedule, ("plateau", "cosine"))
-        _one_of("loss", self.loss, ("nll", "beta_nll", "faithful", "mse"))
-        for name in ("watch", "keep"):
-            value = getattr(self, name)
-            if str(value).startswith("test"):
-                raise ValueError(
-                    f"{name} = {value!r}: the test split must not choose anything; use 'valid_mse_two_draws'"
-                )
-        _one_of("watch", self.watch, WATCHABLE)
-        _one_of("keep", self.keep, (*WATCHABLE, "last"))
-        for name in ("epochs", "batch", "patience", "draws", "repeats"):
-            value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int)
-                or value < (0 if name == "patience" else 1)
-            ):
-                raise ValueError(f"{name} = {value!r}: expected a whole number of at least 1 (patience: 0)")
-        for name, low, high in (
-            ("stage_dropout", 0.0, 1.0), ("learning_rate", 0.0, math.inf), ("momentum", 0.0, 1.0),
-            ("weight_decay", 0.0, math.inf), ("factor", 0.0, 1.0), ("floor", 0.0, 1.0), ("smoothing", 0.0, 0.99),
-            ("warm_up", 0.0, 0.9), ("stop", 0.0, 1.0),
-        ):  # fmt: skip
-            _between(name, getattr(self, name), low, high)
+        for name, hint in get_type_hints(TrainingRecipe).items():
+            object.__setattr__(self, name, converted(name, getattr(self, name), hint))
+        for name, (low, high) in RANGES.items():
+            _check_between(name, getattr(self, name), low, high)
         if "other" not in self.head_dropout:
             raise ValueError("head_dropout needs the key 'other', for the backbones it does not name")
         for backbone, value in self.head_dropout.items():
-            _between(f"head_dropout.{backbone}", value, 0.0, 1.0)
+            _check_between(f"head_dropout.{backbone}", value, 0, 1)
         object.__setattr__(self, "head_dropout", MappingProxyType(dict(self.head_dropout)))
 
     def __repr__(self) -> str:
@@ -138,6 +119,10 @@ class TrainingRecipe:
         return {key: getattr(self, key) for key in TRAIN if key not in idle}
 
 
+NETWORK = ("heads", "stage_dropout", "head_dropout")
+TRAIN = tuple(one.name for one in dataclasses.fields(TrainingRecipe) if one.name not in ("name", *NETWORK))
+
+
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> TrainingRecipe:
     """Read a recipe by name ("own", "exact", "paper", "code") or from a TOML file, with single values overridden.
 
@@ -159,10 +144,8 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> TrainingRecipe:
     for table, known in (("network", NETWORK), ("train", TRAIN)):
         check_keys(tables.get(table, {}), known, f"recipe {name_or_path}: {table}.")
         values |= tables.get(table, {})
-    check_keys(overrides, (*NETWORK, *TRAIN))
-    values |= overrides
     try:
-        return TrainingRecipe(**values)
+        return make(TrainingRecipe, values | overrides)
     except ValueError as problem:
         raise ValueError(f"recipe {name_or_path}: {problem}") from problem
 
@@ -173,19 +156,9 @@ def from_dict(stored: Mapping[str, Any]) -> TrainingRecipe:
     >>> from_dict(TrainingRecipe(epochs=7).to_dict()).epochs
     7
     """
-    known = {f.name for f in dataclasses.fields(TrainingRecipe)}
-    values = {"name": stored["name"], **stored["network"], **stored["train"]}
-    if unknown := sorted(set(values) - known):
-        raise ValueError(f"the stored recipe has the unknown keys {unknown}; it comes from another version")
-    return TrainingRecipe(**values)
+    return make(TrainingRecipe, {"name": stored["name"], **stored["network"], **stored["train"]})
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} = {value!r}: expected one of {', '.join(allowed)}")
-
-
-def _between(name: str, value: object, low: float, high: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= float(value) <= high or math.isinf(float(value)):  # type: ignore[arg-type]
-        raise ValueError(f"{name} = {value!r}: expected a number from {low} to {high}")
+def _check_between(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{name} is {value}; expected a number from {low} to {high}")

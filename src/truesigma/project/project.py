@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ..core.checks import check_choice, check_level, check_whole
+from ..core.checks import check_level, check_whole
 from ..core.typed import check_keys, make
 from ..files.disk import plain, read_json
 from ..files.toml import read_toml
@@ -19,18 +19,13 @@ class Network:
     """[network]: the backbone with its two heads; if no dropout is given, it is the backbone's usual one."""
 
     backbone: str = "small"
-    likelihood: str = "gaussian"
-    variances: str = "one"
+    likelihood: Literal["gaussian", "laplace"] = "gaussian"
+    variances: Literal["one", "each"] = "one"
     pretrained: bool = False
     weights: str = ""
-    link: str = ""
+    link: Literal["", "root"] = ""
     stage_dropout: float | None = None
     head_dropout: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("network.likelihood", self.likelihood, "gaussian", "laplace")
-        check_choice("network.link", self.link, "", "root")
-        check_choice("network.variances", self.variances, "one", "each")
 
 
 @dataclass(frozen=True)
@@ -53,13 +48,12 @@ class Training:
     learning_rate: float | None = None
     patience: int | None = None
     seed: int = 0
-    precision: str = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     workers: int = 4
     schedule: str | None = None
     loss: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("train.precision", self.precision, "fp32", "bf16")
         if self.folds == 1:
             raise ValueError("train.folds is 1; expected 0 for one network, or 2 and more")
         for name, least in (("folds", 0), ("seed", 0), ("workers", 1)):
@@ -74,14 +68,13 @@ class Training:
 class Sampling:
     """[sample]: draws of Monte-Carlo dropout, or one pass of each member of an ensemble."""
 
-    method: str = "dropout"
+    method: Literal["dropout", "ensemble"] = "dropout"
     draws: int = 25
     members: int = 5
     batch: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("sample.method", self.method, "dropout", "ensemble")
         for name, least in (("draws", 2), ("members", 2), ("batch", 1), ("seed", 0)):
             check_whole(f"sample.{name}", getattr(self, name), least)
 
@@ -120,12 +113,11 @@ class Reporting:
 
     compare: tuple[str, ...] = ("none", "aux")
     level: float = 0.9
-    by: str = "auto"
+    by: Literal["auto", "case", "patient", "group"] = "auto"
     figures: bool = True
 
     def __post_init__(self) -> None:
         check_level(self.level)
-        check_choice("report.by", self.by, "auto", "case", "patient", "group")
 
 
 FOLDS = "folds"  # predictions across folds take the place of a calibration split

@@ -380,7 +380,7 @@ def _pretrained(backbone: str, home: Path, weights: Path | None) -> tuple[bool, 
     return False, "they are not on this machine; true fetches them" if published else ""
 
 
-def _network(backbone: str, likelihood: str, variances: str) -> Network:
+def _network(backbone: str, likelihood: Any, variances: Any) -> Network:
     if backbone in SMALL:
         return Network(
             backbone, likelihood, variances, stage_dropout=STAGE_DROPOUT, head_dropout=HEAD_DROPOUT

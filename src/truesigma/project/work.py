@@ -50,9 +50,7 @@ class Work:
 
     @property
     def units(self) -> "Units":
-        from ..imaging.data.units import units_of
-
-        return units_of(self.data)
+        return self.data.units
 
     @cached_property
     def runs(self) -> "list[OpenRun]":

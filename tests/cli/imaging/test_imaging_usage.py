@@ -35,7 +35,7 @@ from truesigma.cli import main
         (["predict", "RUN", "--images", "a.png", "-o", "x.csv"], "a.png (no such file)"),
         (["predict", "RUN", "--images", "a.png", "--card", "c.json", "-o", "x.csv"], "there is no file c.json"),
         (["predict", "RUN", "--root", "gone", "-o", "x.npz"], "the run's data is not in gone; say where it is now"),
-        (["predict", "RUN", "--set", "data.unit=years", "-o", "x.npz"], "another data set"),
+        (["predict", "RUN", "--set", "data.unit=years", "-o", "x.npz"], "not the data that the run was trained on"),
         (["predict", "RUN", "--device", "cuda:x", "-o", "x.npz"], "expected auto, cpu, cuda"),
     ],
 )  # fmt: skip

@@ -157,9 +157,9 @@ def test_targets_become_float32_and_missing_ones_are_known():
     [
         ({"splits": {}}, "no splits"),
         ({"unit": ("mm",)}, "2 outputs, but 1 units"),
-        ({"offset": torch.zeros(1)}, r"shapes \(1,\) and \(2,\)"),
-        ({"factor": torch.tensor([1.0, 0.0])}, "expected finite numbers above 0"),
-        ({"offset": torch.tensor([torch.nan, 0.0])}, "expected finite numbers"),
+        ({"offset": torch.zeros(1)}, r"offset is \[0.0\] and unit"),
+        ({"factor": torch.tensor([1.0, 0.0])}, "expected numbers above 0"),
+        ({"offset": torch.tensor([torch.nan, 0.0])}, "expected a finite number"),
     ],
 )
 def test_data_sets_are_checked(changes, message):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from ...core.checks import number_of
 from .augment import Places
 from .inputs import Inputs, with_planes
+from .units import Units
 
 Prepare = Callable[[Tensor], Tensor]
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
@@ -223,13 +225,7 @@ class DataSet:
                 raise ValueError(
                     f"split {key!r} of {self.name!r} has {count} inputs; expected {len(self.inputs)}"
                 )
-        if tuple(self.offset.shape) != (outputs,) or tuple(self.factor.shape) != (outputs,):
-            raise ValueError(
-                f"offset and factor have shapes {tuple(self.offset.shape)} and {tuple(self.factor.shape)}; "
-                f"expected ({outputs},), one per output"
-            )
-        if bool((self.factor <= 0).any()) or not bool(torch.isfinite(self.offset + self.factor).all()):
-            raise ValueError(f"factor is {self.factor.tolist()}; expected finite numbers above 0")
+        assert self.units  # which checks offset and factor
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{key} {len(split)}" for key, split in self.splits.items())
@@ -244,6 +240,11 @@ class DataSet:
     def outputs(self) -> int:
         """Number of target values per case."""
         return len(self.unit)
+
+    @cached_property
+    def units(self) -> Units:
+        """The units of the targets."""
+        return Units(self.unit, self.offset, self.factor, self.names)
 
     def in_unit(self, scaled: Tensor) -> Tensor:
         """Scaled values (..., output) in the target's own unit: offset + factor * scaled."""

@@ -73,10 +73,7 @@ class Inputs:
 
         names: of the images, if these are not the rows of the table in its order.
         """
-        parts = [
-            _levels(rows, one, where, names) if one.levels else _numbers(rows, one.name, where, names)
-            for one in self.columns
-        ]
+        parts = [_numbers(rows, column, where, names) for column in self.columns]
         return np.concatenate([np.zeros((len(rows), 0)), *parts], axis=1)
 
     def standardised(self, raw: Host) -> Tensor:
@@ -212,27 +209,20 @@ def leaving_planes(augment: Step, count: int) -> Step:
     return vary if count else augment
 
 
-def _numbers(rows: Sequence[Row], name: str, where: str | Path, names: Sequence[str]) -> Host:
-    cells = [row[name].strip() for row in rows]
-    _check_filled(cells, name, where, names)
-    values = np.array([number(cell) for cell in cells])
-    if not np.isfinite(values).all():
-        bad = dict.fromkeys(cell for cell, value in zip(cells, values) if not np.isfinite(value))
-        raise ValueError(
-            f"{where}: the input {name} is {', '.join(map(repr, list(bad)[:SHOWN]))}; expected numbers"
-        )
-    return values[:, None]
-
-
-def _levels(rows: Sequence[Row], column: Column, where: str | Path, names: Sequence[str]) -> Host:
+def _numbers(rows: Sequence[Row], column: Column, where: str | Path, names: Sequence[str]) -> Host:
+    """The numbers (case, input) of a column, or which of its levels each case has."""
     cells = [row[column.name].strip() for row in rows]
     _check_filled(cells, column.name, where, names)
-    unknown = sorted(set(cells) - set(column.levels))
+    values = np.array([number(cell) for cell in cells])
+    unknown = set(cells) - set(column.levels) if column.levels else set(np.array(cells)[~np.isfinite(values)])
     if unknown:
+        expected = f"one of {', '.join(map(repr, column.levels))}" if column.levels else "numbers"
         raise ValueError(
-            f"{where}: the input {column.name} is {', '.join(map(repr, unknown[:SHOWN]))}, which no training case has; "
-            f"expected one of {', '.join(map(repr, column.levels))}"
+            f"{where}: the input {column.name} is {', '.join(map(repr, sorted(map(str, unknown))[:SHOWN]))}"
+            f"{', which no training case has' * bool(column.levels)}; expected {expected}"
         )
+    if not column.levels:
+        return values[:, None]
     return np.array([[float(cell == level) for level in column.levels] for cell in cells])
 
 

@@ -21,7 +21,6 @@ from .folds import Fold
 from .inputs import Inputs, inputs_from
 from .prepare import Normalise
 from .rows import rows_of, spacing_columns, spacings
-from .units import units_from, units_of
 
 KNOWN = 3  # validation images whose names a run keeps, to compare an exported file on
 
@@ -105,32 +104,6 @@ def recorded(
         {**kept["options"], **(options or {})},
         Fold(**kept["fold"]) if "fold" in kept else None,
     )
-
-
-def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
-    """Refuse a data set that the run was not trained on: other units, other images, or other training cases."""
-    now, before = units_of(data), units_from(about)
-    kept = about["record"]
-    same = now.unit == before.unit
-    for name in ("offset", "factor"):
-        same = same and np.allclose(getattr(now, name), getattr(before, name), rtol=1e-6, atol=1e-9)
-    if not same:
-        raise ValueError(
-            f"targets are now {now.offset.tolist()} + {now.factor.tolist()} x scaled in {now.text or 'no unit'}, at "
-            f"training they were {before.offset.tolist()} + {before.factor.tolist()} x scaled in "
-            f"{before.text or 'no unit'}: this is another data set; give the one the run was trained on"
-        )
-    first = next(iter(data.splits.values()))
-    if "image" in kept and list(first.shape) != kept["image"]["shape"]:
-        raise ValueError(
-            f"images are now {tuple(first.shape)}, at training they were {tuple(kept['image']['shape'])}; give the "
-            "same options"
-        )
-    if "train" in kept and "train" in data.splits and names_hash(data.splits["train"].name) != kept["train"]:
-        raise ValueError(
-            "the training split holds other cases than at training, so other splits may now hold cases that were "
-            "trained on; give the folder and the options the run was trained with"
-        )
 
 
 @dataclass(frozen=True, eq=False)

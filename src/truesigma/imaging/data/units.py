@@ -8,7 +8,6 @@ import numpy as np
 
 from ...core.arrays import Host, as_array, to_host
 from ...core.values import Draws, Prediction
-from .dataset import DataSet
 
 FAR = 1e3  # in ranges of the target: that far from 0, single precision has four digits left
 SCALED = "scaled"  # written as the unit in files of predictions that were left as the network gives them
@@ -31,14 +30,15 @@ class Units:
     """
 
     unit: tuple[str, ...]
-    offset: Host
-    factor: Host
+    offset: Any
+    factor: Any
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.unit, str):
             raise ValueError(f"unit is {self.unit!r}; expected one for each output, as ({self.unit!r},).")
-        object.__setattr__(self, "unit", tuple(self.unit))
+        for name in ("unit", "names"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("offset", "factor"):
             values = to_host(as_array(name, getattr(self, name))).astype(np.float64)
             if values.shape != (len(self.unit),) or not np.isfinite(values).all():
@@ -112,16 +112,7 @@ def far_from_zero(offset: Host, factor: Host) -> bool:
     return bool((np.abs(offset) > FAR * factor).any())
 
 
-def units_of(data: DataSet) -> Units:
-    """The units of a data set's targets."""
-    return _units(data.unit, data.offset.tolist(), data.factor.tolist(), data.names)
-
-
 def units_from(about: Mapping[str, Any]) -> Units:
     """The units in a run's recipe.json."""
     said = about["data"]
-    return _units(said["unit"], said["offset"], said["factor"], said.get("names", ()))
-
-
-def _units(unit: Any, offset: Any, factor: Any, names: Any) -> Units:
-    return Units(tuple(unit), offset, factor, tuple(names))
+    return Units(said["unit"], said["offset"], said["factor"], said.get("names", ()))

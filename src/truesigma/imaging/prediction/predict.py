@@ -17,7 +17,7 @@ from ...files.images import ENDINGS, is_image, is_series
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.folder import FileReader
 from ..data.source import Intake
-from ..data.units import SCALED, units_of
+from ..data.units import SCALED
 from ..sampling.draws import Masks, Precision, dropout_draws, dropout_moments, ensemble_draws
 from ..sampling.moments import MonteCarloError, error_of
 
@@ -75,7 +75,7 @@ def predict_split(
     """
     if split not in data.splits:
         raise ValueError(f"{data.name} has no split {split!r}; it has {', '.join(data.splits)}")
-    chosen, units = data.splits[split], units_of(data)
+    chosen, units = data.splits[split], data.units
     if not len(chosen):
         raise ValueError(f"the split {split!r} of {data.name} has no cases")
     members = [nets] if isinstance(nets, nn.Module) else list(nets)

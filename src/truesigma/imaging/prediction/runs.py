@@ -1,7 +1,7 @@
 """Trained runs opened to predict: one alone, or several as the members of an ensemble."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,16 @@ from torch.nn.modules.dropout import _DropoutNd
 from ...core.law import LAWS, Law
 from ...evaluation.card import Card
 from ...files.disk import fingerprint
+from ..data.dataset import DataSet
 from ..data.fingerprint import names_hash
 from ..data.units import Units, units_from
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead
 from ..recipe import from_dict
 from ..training.devices import chosen_device
-from ..training.folder import BEST, LAST, load_run, weights_mark
+from ..training.folder import BEST, LAST, compared, load_run, weights_mark
+
+SCALE = ("unit", "offset", "factor")  # of a target
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,30 +184,47 @@ def marks_of(runs: Sequence[OpenRun], drawn: Mapping[str, Any] | None) -> dict[s
     return {"checkpoint": mark_of(runs), **sampling}
 
 
+def check_data(data: DataSet, about: Mapping[str, Any]) -> None:
+    """Refuse a data set that the run was not trained on: other units, other images, or other training cases."""
+    now: dict[str, Any] = {f"data.{name}": list(getattr(data.units, name)) for name in SCALE}
+    first = next(iter(data.splits.values()))
+    now["image"] = {"shape": list(first.shape), "dtype": str(first.images[0].dtype)[6:]}
+    if "train" in data.splits:
+        now["train"] = names_hash(data.splits["train"].name)
+    head = "this is not the data that the run was trained on"
+    _check_same(now, compared(about), now, head, "give the folder and the options of its training")
+
+
 def _check_alike(first: OpenRun, other: OpenRun) -> None:
     """Refuse to join networks of different data, splits, units or likelihoods to one ensemble."""
-    folds = [run.about["record"].get("fold") or {} for run in (first, other)]
+    one, two = compared(first.about), compared(other.about)
+    keys = [
+        *(f"data.{name}" for name in ("name", *SCALE)),
+        "likelihood",
+        "options",
+        "image",
+        "prepare",
+        "inputs",
+    ]
+    folds = [about.pop("fold", {}) for about in (one, two)]
     if folds[0].get("number") == folds[1].get("number"):
-        folds = [{}, {}]
-    for key in ("folds", "seed"):
-        _compare(first, other, f"fold.{key}", folds[0].get(key), folds[1].get(key))
-    differ = ("cases", "train") if folds[0] else ()  # networks of different folds have seen different cases
-    for key in ("name", "unit", "offset", "factor", "cases"):
-        if key in differ:
-            continue
-        _compare(first, other, key, first.about["data"][key], other.about["data"][key])
-    _compare(first, other, "likelihood", first.about["likelihood"], other.about["likelihood"])
-    for key in ("options", "image", "prepare", "inputs", "train"):
-        pair = [run.about["record"].get(key) for run in (first, other)]
-        if None not in pair and key not in differ:
-            _compare(first, other, "training cases" if key == "train" else key, *pair)
+        keys += ["train", "data.cases"]
+    else:  # networks of different folds have seen different cases
+        keys += ["folds", "seed"]
+        one, two = ({**about, "folds": None, "seed": None, **fold} for about, fold in zip((one, two), folds))
+    head = f"{first.folder} and {other.folder} cannot be one ensemble"
+    _check_same(one, two, keys, head, "expected networks trained on the same data, read in the same way")
 
 
-def _compare(first: OpenRun, other: OpenRun, what: str, one: Any, two: Any) -> None:
-    numbers = what in ("offset", "factor")
-    same = np.allclose(one, two, rtol=1e-6) if numbers and len(one) == len(two) else one == two
-    if not same:
-        raise ValueError(
-            f"{first.folder} and {other.folder} cannot be one ensemble: {what} is {one!r} in the first and {two!r} in "
-            "the second; expected networks trained on the same data, read in the same way"
-        )
+def _check_same(one: dict[str, Any], two: dict[str, Any], keys: Iterable[str], head: str, todo: str) -> None:
+    """Refuse what differs, as far as both say it; numbers may differ as those of two machines do."""
+    for key in keys:
+        a: Any = one.get(key)
+        b: Any = two.get(key)
+        numbers = key in ("data.offset", "data.factor") and len(a) == len(b)
+        if None not in (a, b) and not (np.allclose(a, b, rtol=1e-6, atol=1e-9) if numbers else a == b):
+            name = key.removeprefix("data.")
+            words = (
+                f"{name} is {a!r} in one and {b!r} in the other" if key != "train" else "other training cases"
+            )
+            raise ValueError(f"{head}: {words}; {todo}")

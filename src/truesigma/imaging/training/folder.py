@@ -68,7 +68,7 @@ def write_recipe(out: Path, description: Mapping[str, Any]) -> None:
 
 def check_same(out: Path, description: Mapping[str, Any]) -> None:
     """Refuse to resume a run that was started with other choices or other data, naming the first that differs."""
-    before, now = _compared(read_recipe(out)), _compared(json.loads(json.dumps(description)))
+    before, now = compared(read_recipe(out)), compared(json.loads(json.dumps(description)))
     for key in (key for key in before if key in now and before[key] != now[key]):
         what = f"{key} = {before[key]!r}, now {now[key]!r} was given"
         if key in ("data.labels", "train"):  # hashes say nothing to a reader
@@ -79,7 +79,7 @@ def check_same(out: Path, description: Mapping[str, Any]) -> None:
         )
 
 
-def _compared(about: Mapping[str, Any]) -> dict[str, Any]:
+def compared(about: Mapping[str, Any]) -> dict[str, Any]:
     """Collect by name what must be the same when a run is resumed, as far as it was recorded."""
     network, recipe = about["network"] or {}, about["recipe"]
     free = {"draws", "repeats"}
