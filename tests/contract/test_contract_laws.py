@@ -14,7 +14,7 @@ import truesigma as ts
 from truesigma import metrics
 from truesigma.core import plugins
 from truesigma.core.law import law_from_dict
-from truesigma.core.laws.quantiles import known_at_levels
+from truesigma.core.varying import known_at_levels
 
 LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 

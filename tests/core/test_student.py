@@ -10,8 +10,8 @@ from samples import KINDS, arrays_of
 from truesigma import Cases, Empirical, Laplace, Law, Normal, Prediction, Student, Tally, Undefined, metrics
 from truesigma.core import plugins
 from truesigma.core.arrays import to_host
-from truesigma.core.by_case import ByCase, laws_of, usual_law
 from truesigma.core.law import law_from_dict
+from truesigma.core.varying import ByCase, laws_of, usual_law
 from truesigma.evaluation.replicates import metric_rows
 
 Z = np.array([-9.0, -2.5, -1e-9, 0.0, 0.3, 1.0, 40.0])

@@ -9,7 +9,7 @@ from samples import KINDS, arrays_of, draw
 
 from truesigma import Cases, Draws, Laplace, Normal, Prediction, Student, decompose, metrics, recalibrate
 from truesigma.core.arrays import to_host
-from truesigma.core.by_case import ByCase
+from truesigma.core.varying import ByCase
 from truesigma.evaluation.card import calibrate
 
 GOOD = {"location": [1.0, 2.0], "aleatoric": [0.1, 0.2], "epistemic": [0.0, 0.1]}

@@ -5,7 +5,7 @@ import pytest
 from samples import draw
 
 from truesigma import Prediction, Tally, Undefined, load_recalibration
-from truesigma.core.outputs import output_of
+from truesigma.core.cases import output_of
 from truesigma.recalibrate import sigma, sigma_by_output
 
 

@@ -97,7 +97,7 @@ def _one(predictions: list[str]) -> Path:
 
 
 def _table(card: Any, source: Path, out: Path, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    from ..core.by_case import usual_law
+    from ..core.varying import usual_law
     from ..evaluation.apply import apply_file
     from ..evaluation.card import outputs_of
     from ..files.disk import fingerprint

@@ -6,7 +6,7 @@ Nothing here knows a file, a metric by name, a picture or a network. Read it in 
 2. `values` and `cases` are what stages hand to each other: `Draws`, `Prediction`, `Interval`, `Cases`. Each checks what
    it is given once, when it is made (`checks`), and is frozen. `decompose` makes a prediction of draws.
 3. `law` is the law of z in y = location + scale * z, the one thing with several kinds: `Normal`, `Laplace`, `Student`,
-   `Empirical`, or one for each case (`by_case`).
+   `Empirical`, or one for each case (`varying`).
 4. `elements`: cases are cut into blocks that fit the cache. `Elements` are the outputs of a block of cases, with the
    residual, z, its distribution function and so on, each computed when it is first asked for.
 5. `scores`: a statistic is a function from elements to a sum. `Mean`, `Binned` and `Pit` are the kinds that a metric

@@ -1,12 +1,12 @@
 """Cases: predictions with their targets, and who they belong to."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .arrays import Array, Host, as_array, to_host
+from .arrays import Array, Host, as_array, expand, namespace, to_host
 from .checks import (
     check_draws,
     check_group,
@@ -14,14 +14,17 @@ from .checks import (
     check_names,
     check_target,
     check_weight,
+    nothing_left,
     number_of,
     target_beside,
 )
 from .errors import Refusal
 from .notebook import html_table
 from .values import Draws, Prediction, changed, check_prediction, rows_of, take, trusted
+from .varying import Varying, join_laws
 
 LABELS = ("patient", "fold", "id")  # of cases, one name each
+PARTS = ("location", "aleatoric", "epistemic", "spread", "mask")  # of a prediction
 MANY = 20  # groups, from which on they are taken for patients if none are named: fewer do not show how they differ
 SHOWN = 8  # cases, and numbers of one, in a notebook
 
@@ -113,8 +116,6 @@ class Cases:
         >>> Cases.concat(one, one)
         Cases(2 cases, normal)
         """
-        from .pool import pool
-
         return pool(cases for part in parts for cases in ([part] if isinstance(part, Cases) else part))
 
     def __len__(self) -> int:
@@ -206,3 +207,113 @@ def labelled(groups: Mapping[str, Host]) -> Iterator[tuple[str, str, Host]]:
     for column, group in groups.items():
         for name, places in members(group):
             yield column, f"{column} {name}" if len(groups) > 1 else name, places
+
+
+def pool(sets: Iterable[Cases]) -> Cases:
+    """All cases one after another, without their draws; unit, names and marks are those of the first.
+
+    Only what they are made of is kept of each set, so that the sets need not be in memory together.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in (*PARTS, "weight", "group", *LABELS, "target")}
+    laws: list[Any] = []
+    first = None
+    for cases in sets:
+        first = first or cases
+        if cases.unit and first.unit and cases.unit != first.unit:
+            raise Refusal(f"some targets are in {first.unit}, others in {cases.unit}; expected one unit.")
+        if cases.names and first.names and cases.names != first.names:
+            raise Refusal(
+                f"the outputs of some cases are {first.names}, of others {cases.names}; expected the same."
+            )
+        laws.append((cases.prediction.law, len(cases)))
+        for name, column in columns.items():
+            column.append(getattr(cases.prediction if name in PARTS else cases, name))
+    if first is None:
+        raise nothing_left()
+    if any(one is None for one in columns["id"]):
+        columns["id"] = [None]
+    shapes = [tuple(target.shape) for target in columns["target"]]
+    # One after another, each replacing its pieces, so that twice as much need not fit.
+    parts = {
+        name: _joined(name, columns.pop(name), shapes)
+        for name in (*PARTS, "weight", "group", *LABELS, "target")
+    }
+    prediction = Prediction(**{name: parts.pop(name) for name in PARTS}, law=join_laws(laws))
+    return changed(first, prediction=prediction, target=parts.pop("target"), draws=None, **parts)
+
+
+def _joined(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
+    """One array of all, None if no set has it; without a mask everything counts, and without a weight it counts 1."""
+    if name in ("mask", "weight") and any(a is not None for a in arrays):
+        kind: Any = bool if name == "mask" else np.float64
+        if name == "weight" and all(a is None or a.ndim == 1 for a in arrays):
+            shapes = [shape[:1] for shape in shapes]
+        arrays = [
+            np.ones(shape, dtype=kind) if a is None else expand(name, a, shape)
+            for a, shape in zip(arrays, shapes)
+        ]
+    missing = sum(a is None for a in arrays)
+    if missing == len(arrays):
+        return None
+    if missing:
+        raise Refusal(
+            f"some of these sets have {name} and others do not; expected it in all of them, or in none."
+        )
+    columns = {tuple(sorted(a)) if isinstance(a, Mapping) else () for a in arrays}
+    if len(columns) > 1:
+        raise Refusal("these sets have groups of different names; expected the same in all of them.")
+    if columns != {()}:
+        return {one: np.concatenate([a[one] for a in arrays]) for one in arrays[0]}
+    return (
+        namespace(*arrays).concat(arrays) if name in ("weight", *PARTS, "target") else np.concatenate(arrays)
+    )
+
+
+T = TypeVar("T", Array, Prediction, Cases)
+
+
+def output_of(values: T, output: int) -> T:
+    """Select one output and drop the output axes; several axes are counted along the last. None stays None.
+
+    >>> output_of(np.array([[1.0, 2.0], [3.0, 4.0]]), 1)
+    array([2., 4.])
+    >>> output_of(Prediction([[1.0, 2.0]], aleatoric=[[1.0, 9.0]]), 1).scale
+    array([3.])
+    """
+    if values is None:
+        return None
+    if isinstance(values, Cases):
+        weight: Any = values.weight
+        if weight is not None and weight.ndim > 1:  # one number may stand for all outputs
+            weight = output_of(expand("weight", weight, tuple(values.target.shape)), output)
+        one, target = output_of(values.prediction, output), output_of(values.target, output)
+        names = values.names[output : output + 1]
+        return changed(values, prediction=one, target=target, weight=weight, draws=None, names=names)
+    if isinstance(values, Prediction):
+        law = values.law.flat()[:, output] if isinstance(values.law, Varying) else values.law
+        return values.with_arrays(lambda part: output_of(part, output), law=law)
+    return namespace(values).reshape(values, (values.shape[0], -1))[:, output]
+
+
+def name_of(names: Sequence[str], output: int) -> str:
+    """The name of an output, or its number.
+
+    >>> name_of(("tip_x", "tip_y"), 1), name_of((), 1)
+    ('tip_y', 'output 1')
+    """
+    return names[output] if names else f"output {output}"
+
+
+def case_means(values: Array, mask: Array = None) -> Array:
+    """Means over the outputs of each case that count, (case, 1, ...); 1 for a case with none.
+
+    >>> case_means(np.array([[1.0, 2.0], [4.0, 6.0]]))
+    array([[1.5],
+           [5. ]])
+    """
+    xp, axes = namespace(values), tuple(range(1, values.ndim))
+    if mask is None:
+        return xp.mean(values, axis=axes, keepdims=True)
+    count = xp.sum(xp.astype(mask, values.dtype), axis=axes, keepdims=True)
+    sums = xp.sum(xp.where(mask, values, xp.zeros_like(values)), axis=axes, keepdims=True)
+    return xp.where(count > 0, sums / xp.clip(count, 1, None), xp.ones_like(sums))

@@ -13,12 +13,11 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from .arrays import Array, Host, chunk_size, like, namespace, on_host, to_host, total
-from .by_case import ByCase, beside, flat_law, laws_of
 from .cases import Cases, unread
 from .checks import check_choice, check_finite, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, changed, raw_spread, take
-from .varying import Varying
+from .varying import ByCase, Varying, beside, flat_law, laws_of
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -241,7 +240,7 @@ class Elements:
 
     def at(self, outputs: slice) -> "Elements":
         """Select some outputs of the same cases."""
-        law = self.law.at(outputs) if isinstance(self.law, Varying) else self.law
+        law = self.law[:, outputs] if isinstance(self.law, Varying) else self.law
         return self.with_arrays(lambda part: part[:, outputs], law=law)
 
     @property

@@ -424,8 +424,8 @@ def law_from_dict(stored: Mapping[str, Any] | str) -> Law:
     """
     stored = {"name": stored} if isinstance(stored, str) else dict(stored)
     name = str(stored.pop("name", "")).lower()
-    from .by_case import ByCase  # which are made of these laws
-    from .laws import KINDS
+    from .laws import KINDS  # which are made of these laws
+    from .varying import ByCase
 
     laws: dict[str, Any] = {law.name: law for law in (Normal, Laplace, Empirical, Student, ByCase, *KINDS)}
     if name not in laws:

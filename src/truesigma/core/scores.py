@@ -24,13 +24,13 @@ from array_api_compat import is_array_api_obj
 from . import plugins
 from .arrays import Array, Host, flat, keep_memory, pack, to_hosts, total, workers
 from .bins import Bins, assign, bin_sums, unit_counts
-from .by_case import ByCase
 from .cases import Cases, unread
 from .checks import nothing_left
 from .elements import Elements, Outputs, Terms, Through, block_rows, elements_of, with_weight
 from .law import Undefined
 from .sketches import Sketch, edges_in, edges_over, variance_sums
 from .values import Prediction, changed
+from .varying import ByCase
 
 PIT_CELLS = 1000
 Options = Mapping[str, Any]

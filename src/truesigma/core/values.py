@@ -15,7 +15,6 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from .arrays import Array, as_array, expand, extremes, like, namespace, to_host, with_axes
-from .by_case import law_at, of_each
 from .checks import (
     check_axes,
     check_finite,
@@ -30,7 +29,7 @@ from .checks import (
 )
 from .errors import Refusal
 from .law import Law, Normal, central_bounds
-from .varying import Varying
+from .varying import Varying, law_at, of_each
 
 T = TypeVar("T")
 UNHEARD = np.errstate(over="ignore", invalid="ignore")  # of what is outside a mask, numpy need not warn

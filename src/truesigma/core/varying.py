@@ -1,19 +1,23 @@
-"""Laws of z that differ by case: a law for each, from arrays with the axes (case, output..., parameter).
+"""Laws of z that differ by case: from arrays with the axes (case, output..., parameter), or one of a few for each.
 
 A prediction of samples, quantiles, a mixture or a histogram is y = location + scale * z like any other: location is the
 mean and scale the standard deviation where there is one, and the law has what is left, in units of the scale. So a
 recalibration of the scale stretches any law about its location.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .arrays import Array, Host, like, to_host
+from .arrays import Array, Host, like, namespace, to_host
 from .checks import check_level
 from .errors import Refusal
-from .law import Undefined
+from .law import Empirical, Law, Undefined, central_bounds, law_from_dict, law_of_moment
+
+POOLED = 4000  # z that stand for a law that differs by case
 
 
 class Varying:
@@ -26,6 +30,7 @@ class Varying:
     name: ClassVar[str] = ""
     ARRAYS: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[str] = "this law"  # for it, in errors
+    at_levels: ClassVar[bool] = False  # whether nothing but quantiles or intervals is known
     unit: float = 1.0
     moment: int = 2
     symmetric = False
@@ -50,20 +55,12 @@ class Varying:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Self:
-        """The law of some cases."""
+        """The law of some cases, or (cases, outputs) where the outputs have one axis."""
         return self.each(lambda a: a[index])
 
     def flat(self) -> Self:
         """The same with one axis of outputs."""
         return self.each(lambda a: a.reshape(len(a), -1, a.shape[-1]))
-
-    def at(self, outputs: slice) -> Self:
-        """Some outputs, of one axis of them."""
-        return self.each(lambda a: a[:, outputs])
-
-    def of_output(self, output: int) -> Self:
-        """One output, counted along the last of their axes."""
-        return self.each(lambda a: a.reshape(len(a), -1, a.shape[-1])[:, output])
 
     def joined(self, parts: Sequence[Self]) -> Self:
         """The law of several sets of cases; they must have as many parameters each."""
@@ -191,3 +188,191 @@ def standardised(array: Host, location: Host, scale: Host) -> Host:
     with np.errstate(invalid="ignore"):
         z = (array - location[..., None]) / scale[..., None]
     return np.nan_to_num(z, copy=False, nan=0.0)
+
+
+def known_at_levels(law: Law) -> bool:
+    """Whether nothing but quantiles or intervals is known: neither a size nor a shape can then be judged."""
+    return getattr(law, "at_levels", False)
+
+
+def cases_of(index: Any) -> Any:
+    """The cases of an index (cases, outputs), for what has no outputs."""
+    return index[0] if isinstance(index, tuple) else index
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ByCase(Varying):
+    """The law of each case. A prediction that has it is scored law by law, and answers `interval` as any other.
+
+    >>> from truesigma import Normal, Prediction, Student
+    >>> law = ByCase((Normal(), Student(3.0)), [0, 1, 1])
+    >>> Prediction([0.0, 0.0, 0.0], aleatoric=[1.0, 1.0, 4.0], law=law).interval(0.9).upper.round(2)
+    array([1.64, 2.35, 4.71])
+    """
+
+    laws: Sequence[Law]
+    index: Any  # (case,): the number of each case's law among `laws`
+    name = "by case"
+
+    def __post_init__(self) -> None:
+        laws = tuple(law_from_dict(law) if isinstance(law, Mapping) else law for law in self.laws)
+        index = np.asarray(self.index)
+        whole = index.ndim == 1 and np.issubdtype(index.dtype, np.integer)
+        if not (laws and whole and index.size and index.min() >= 0 and index.max() < len(laws)):
+            raise Refusal(
+                f"index has shape {index.shape} and dtype {index.dtype}; expected the number of one of the {len(laws)} "
+                "laws for each case, counted from 0."
+            )
+        if len({(law.unit, law.moment) for law in laws}) > 1:
+            raise Refusal(
+                f"the laws {', '.join(law.name for law in laws)} are not of one likelihood; expected the same unit "
+                "and moment in each."
+            )
+        first, symmetric = laws[0], all(law.symmetric for law in laws)
+        vars(self).update(laws=laws, index=index, unit=first.unit, moment=first.moment, symmetric=symmetric)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (int(self.index.size),)
+
+    def __getitem__(self, index: Any) -> "ByCase":
+        return ByCase(self.laws, self.index[cases_of(index)])
+
+    def flat(self) -> "ByCase":
+        return self
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        return self.shape == shape[:1]
+
+    @property
+    def mean(self) -> Host:
+        return self._of_each(lambda law: law.mean)
+
+    @property
+    def variance(self) -> Host:
+        return self._of_each(lambda law: law.variance)
+
+    def quantile(self, probability: float) -> Host:
+        return self._of_each(lambda law: law.quantile(probability))
+
+    def central(self, level: float) -> tuple[Host, Host]:
+        return (
+            self._of_each(lambda law: central_bounds(law, level)[0]),
+            self._of_each(lambda law: central_bounds(law, level)[1]),
+        )
+
+    def _of_each(self, of: Callable[[Law], float]) -> Host:
+        """A number of the law of each case, (case,)."""
+        return np.array([of(law) for law in self.laws])[self.index]
+
+    def cdf(self, z: Array) -> Array:
+        return self._by_law(z, lambda law: law.cdf(z))
+
+    def log_density(self, z: Array) -> Array:
+        return self._by_law(z, lambda law: law.log_density(z))
+
+    def crps(self, z: Array, cdf: Array = None) -> Array:
+        return self._by_law(z, lambda law: law.crps(z, law.cdf(z)))
+
+    def _by_law(self, z: Array, of: Callable[[Law], Array]) -> Array:
+        """Compute `of` for the law of each case, an array like z."""
+        values = of(self.laws[0])
+        for number, law in enumerate(self.laws[1:], start=1):
+            mine = like((self.index == number).astype(np.float64), z) > 0
+            values = namespace(z).where(beside(mine, z), of(law), values)
+        return values
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> Host:
+        found = np.empty(size)
+        for law, some in laws_of(self, len(self)):
+            found[:, some] = law.draw(rng, (size[0], len(some), *size[2:]))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "laws": [law.to_dict() for law in self.laws],
+            "index": self.index.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        return f"ByCase({len(self.laws)} laws, {self.index.size} cases)"
+
+
+def laws_of(law: Law, cases: int) -> Iterator[tuple[Law, Host]]:
+    """Each law with the numbers of its cases: a single one with all of them, unless there are a few."""
+    if not isinstance(law, ByCase):
+        yield law, np.arange(cases)
+        return
+    for number in np.unique(law.index):
+        yield law.laws[number], np.flatnonzero(law.index == number)
+
+
+def join_laws(laws: Sequence[tuple[Law, int]]) -> Law:
+    """The law of several sets of cases, one after the other, from the law of each and how many cases it has."""
+    first = laws[0][0]
+    if isinstance(first, Varying) and not isinstance(first, ByCase):
+        return first.joined([law for law, _ in laws])  # type: ignore[misc]
+    if not any(isinstance(law, ByCase) for law, _ in laws) and all(
+        law.to_dict() == first.to_dict() for law, _ in laws
+    ):
+        return first
+    each = [law if isinstance(law, ByCase) else ByCase((law,), np.zeros(count, int)) for law, count in laws]
+    starts = np.cumsum([0, *(len(one.laws) for one in each)])
+    index = np.concatenate([start + one.index for start, one in zip(starts, each)])
+    return ByCase([law for one in each for law in one.laws], index)
+
+
+def likelihood_of(law: Law) -> Law:
+    """The law that stands for those that differ by case, where only their kind matters."""
+    return law_of_moment(law.moment) if isinstance(law, Varying) else law
+
+
+def known_levels(law: Law, usual: Sequence[float]) -> list[float]:
+    """The levels at which a law has intervals: its own, or those of the usual ones that so many samples reach."""
+    own = getattr(law, "levels", None)
+
+    def has(level: float) -> bool:
+        try:
+            central_bounds(law, level)
+        except Undefined:
+            return False
+        return True
+
+    return list(own) if own is not None else [level for level in usual if has(level)]
+
+
+def flat_law(law: Law) -> Law:
+    """The law of elements (case, output), where the outputs have several axes."""
+    return law.flat() if isinstance(law, Varying) else law
+
+
+def law_at(law: Law, index: Any) -> Law:
+    """The law of some cases, by what an array of them on the host would be indexed with."""
+    return law[index] if isinstance(law, Varying) else law
+
+
+def usual_law(law: Law) -> Law:
+    """The law, or that of most cases, where one must do for all, as in a picture; of others a sample of all."""
+    if isinstance(law, ByCase):
+        return law.laws[int(np.bincount(law.index).argmax())]
+    if isinstance(law, Around):
+        return usual_law(law.law)
+    if not isinstance(law, Varying) or known_at_levels(law):
+        return law
+    each = max(1, POOLED // math.prod(law.shape))
+    drawn = np.sort(law.draw(np.random.default_rng(0), (each, *law.shape)), axis=None)
+    return Empirical(drawn[:: max(1, drawn.size // POOLED)], law.unit, law.moment)
+
+
+def of_each(law: Law, of: Callable[[Law], Any], example: Array) -> Any:
+    """`of` the law: a number, or an array that goes with the example, (case, output...), where it differs by case."""
+    if isinstance(law, ByCase):
+        return beside(like(law._of_each(of), example), example)
+    found = of(law)
+    return beside(like(found, example), example) if isinstance(found, np.ndarray) else found
+
+
+def beside(values: Array, example: Array) -> Array:
+    """(case,), or some of its axes, with as many axes as the example has."""
+    return namespace(values).reshape(values, (*values.shape, *[1] * (example.ndim - values.ndim)))

@@ -32,42 +32,7 @@ SERIES = (
     {"color": SKY, "marker": "P", "linestyle": "--"},
 )
 NAMED = {"sigma": 0, "none": 1, "aux": 2}  # a recalibration has the same look in every figure
-SETTINGS: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans"],
-    "mathtext.fontset": "custom",  # numbers and powers in the same letters as the text around them
-    "mathtext.fallback": "stixsans",
-    "mathtext.cal": "sans",  # never used, but looked for: few machines have a cursive font
-    "font.size": 7.5,
-    "axes.titlesize": 7.5,
-    "axes.labelsize": 7.5,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5,
-    "axes.linewidth": 0.6,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.formatter.limits": (-2, 4),
-    "axes.formatter.use_mathtext": True,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.2,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "legend.borderaxespad": 0.3,
-    "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # letters stay letters, so that an editor can search and set them
-    "svg.fonttype": "none",
-    "svg.hashsalt": "truesigma",
-}
+SETTINGS = Path(__file__).with_name("journal.mplstyle")
 # No date and nothing random in a file: the same figure gives the same bytes.
 STAMPS: Any = {".pdf": {"CreationDate": None}, ".png": {"Software": None}, ".svg": {"Date": None}}
 T = TypeVar("T")
@@ -81,7 +46,7 @@ def style() -> AbstractContextManager[None]:
         raise ImportError(
             "drawing needs matplotlib, which is not installed: pip install 'truesigma[plot]'."
         ) from None
-    return mpl.rc_context(SETTINGS)
+    return mpl.rc_context(fname=SETTINGS)
 
 
 def figure(

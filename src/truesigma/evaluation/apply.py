@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import to_host
-from ..core.by_case import beside, laws_of
 from ..core.law import Law, too_few_for
 from ..core.laws.quantiles import Stated
 from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
-from ..core.varying import Around
+from ..core.varying import Around, beside, laws_of
 from ..files.columns import ORDER, case_table, columns_of, field_columns
 from ..files.disk import BadFile, check_folder
 from ..files.fields import (

@@ -9,13 +9,13 @@ from typing import Any
 
 from ..core import plugins
 from ..core.arrays import Host
-from ..core.by_case import likelihood_of
 from ..core.cases import Cases, first_group
 from ..core.law import Law, Undefined, law_from_dict, law_of_moment
 from ..core.recalibration import Recalibration, applied, load_recalibration
 from ..core.tally import Tally
 from ..core.typed import make
 from ..core.values import Draws, Prediction
+from ..core.varying import likelihood_of
 from ..engine import Engine
 from ..files.described import made_by
 from ..files.disk import BadFile, now, plain, read_json

@@ -8,12 +8,10 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, workers
-from ..core.by_case import ByCase, laws_of
 from ..core.cases import Cases
 from ..core.law import Law, Undefined
-from ..core.laws.quantiles import known_at_levels
 from ..core.scores import accumulate, edges_from, plan, range_plan, request, value_of
-from ..core.varying import Varying
+from ..core.varying import ByCase, Varying, known_at_levels, laws_of
 from .inference.clustered import output_means, view_of
 
 SETS = 100

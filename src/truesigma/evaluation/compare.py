@@ -18,10 +18,10 @@ from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Law, Undefined
-from ..core.laws.quantiles import known_at_levels
 from ..core.recalibration import Recalibration, degrees_of_freedom
 from ..core.scores import Mean
 from ..core.values import changed
+from ..core.varying import known_at_levels
 from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of

@@ -3,11 +3,10 @@
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.by_case import of_each
 from ..core.cases import MANY, Cases
 from ..core.elements import Elements, every_element
 from ..core.law import central_bounds
-from ..core.laws.quantiles import known_at_levels
+from ..core.varying import known_at_levels, of_each
 from .leaks import twins
 
 CODES = tuple(float(sign * (10**k - 1)) for k in (2, 3, 4, 5, 6) for sign in (1, -1))  # 99, -99, 999, ...

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.cases import Cases
+from ..core.cases import Cases, name_of
 from ..core.checks import number_of
 from ..core.errors import Refusal
-from ..core.outputs import name_of
 from ..core.values import Prediction
 from .sets import CaseSet
 

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.cases import Cases, labelled
+from ..core.cases import Cases, labelled, name_of
 from ..core.elements import every_element
-from ..core.laws.quantiles import known_at_levels
-from ..core.outputs import name_of
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
+from ..core.varying import known_at_levels
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical

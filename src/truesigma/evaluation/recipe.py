@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.arrays import namespace
-from ..core.cases import Cases
+from ..core.cases import Cases, case_means
 from ..core.decompose import decompose
 from ..core.elements import Part
 from ..core.law import Undefined
-from ..core.outputs import case_means
 from ..core.typed import check_keys
 from ..core.values import Draws, Prediction, changed
 from ..files.toml import read_toml

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import like, to_host
-from ..core.by_case import likelihood_of
-from ..core.cases import Cases
+from ..core.cases import Cases, pool
 from ..core.decompose import decompose
 from ..core.errors import Refusal
 from ..core.law import Law
-from ..core.pool import pool
 from ..core.values import Draws, Prediction, changed
+from ..core.varying import likelihood_of
 from ..engine import Engine
 from ..files.chunks import Chunk, chunks_of
 from ..files.described import describe_file, describe_files, only_counted, without_code

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.cases import Cases
+from ..core.cases import Cases, pool
 from ..core.checks import check_weight
 from ..core.law import Law
-from ..core.pool import pool
 from ..core.values import Prediction, take
 from ..core.varying import Varying
 from .chunks import chunked_cases, open_source

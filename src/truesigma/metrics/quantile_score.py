@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core import Array, Cases, Elements, Mean, Prediction, namespace, score_of
 from ..core.arrays import like
-from ..core.laws.quantiles import known_at_levels
+from ..core.varying import known_at_levels
 
 TITLE = "quantile score"
 BETTER = "lower"

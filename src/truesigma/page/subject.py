@@ -9,12 +9,11 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, to_host
-from ..core.by_case import of_each
 from ..core.cases import Cases
 from ..core.checks import check_level, check_weight
 from ..core.law import Normal, variance_ratio
-from ..core.laws.quantiles import known_at_levels
 from ..core.values import Draws, Prediction, changed
+from ..core.varying import known_at_levels, of_each
 from ..evaluation.card import Card, describe
 from ..evaluation.fit import Choice, choose_all, each, fit_around
 from ..evaluation.questions import answers

@@ -18,11 +18,11 @@ from ..core.elements import Elements, Error, Outputs, Part, every_element
 from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
-from ..core.laws.quantiles import known_at_levels
 from ..core.recalibration import Factor, select_part
 from ..core.scores import OfElements, Statistic, Sum, accumulate_each
 from ..core.tally import Tally
 from ..core.values import changed
+from ..core.varying import known_at_levels
 
 Solver = Literal["closed", "gradient"]
 CLIP = 2.5  # sizes, beyond which an error counts no more for a robust one

@@ -16,12 +16,11 @@ import numpy as np
 
 from ..core.arrays import Array, Host, flat, like, namespace, to_host
 from ..core.bins import segment_sums
-from ..core.cases import Cases
+from ..core.cases import Cases, case_means
 from ..core.checks import check_whole
 from ..core.elements import Elements, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import factor_sums
-from ..core.outputs import case_means
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
 from ..core.scores import Statistic, Sum, accumulate_each
 from ..core.sketches import Sketch

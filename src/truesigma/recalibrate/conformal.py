@@ -11,7 +11,7 @@ add up to $\gamma (W + w)$, W their sum and w the weight of the new case: bounds
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, to_host
-from ..core.by_case import ByCase
 from ..core.cases import Cases
 from ..core.checks import check_group, check_level
 from ..core.elements import Part
@@ -27,7 +26,7 @@ from ..core.errors import Refusal
 from ..core.law import Empirical
 from ..core.recalibration import on_cases, on_predictions, restored, select_part, stored, with_law
 from ..core.values import Prediction
-from ..core.varying import Around
+from ..core.varying import Around, ByCase, cases_of
 from ._ranks import Of, Promise, Ranks, check_of, check_unweighted, half_of, observed, ranks_of
 from ._shift import CovariateShift, features_of
 
@@ -53,14 +52,8 @@ class Weighted(Around):
     def shape(self) -> tuple[int, ...]:
         return self.weight.shape
 
-    def each(self, of: Callable[[Host], Host]) -> "Weighted":
-        return replace(self, weight=of(self.weight))
-
-    def at(self, outputs: slice) -> "Weighted":
-        return self  # a case's weight is that of all its outputs
-
-    def of_output(self, output: int) -> "Weighted":
-        return self
+    def __getitem__(self, index: Any) -> "Weighted":
+        return replace(self, weight=self.weight[cases_of(index)])
 
     def central(self, level: float) -> tuple[Host, Host]:
         check_level(level)

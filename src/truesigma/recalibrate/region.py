@@ -17,13 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Host, like, namespace, to_host
-from ..core.cases import Cases
+from ..core.cases import Cases, name_of
 from ..core.checks import check_enough, check_level
 from ..core.elements import Part, every_element
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
 from ..core.law import Undefined, cases_needed
-from ..core.outputs import name_of
 from ..core.recalibration import on_cases, on_predictions, restored, select_part, stored
 from ..core.values import Interval, Prediction, check_prediction
 from ._ranks import Of, Promise, Ranks, check_of, check_unweighted, ranks_of

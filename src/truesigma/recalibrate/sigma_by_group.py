@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host, like, namespace
-from ..core.by_case import ByCase
 from ..core.cases import Cases, members
 from ..core.checks import check_group, nothing_left
 from ..core.elements import Error, Outputs, Part
@@ -37,6 +36,7 @@ from ..core.recalibration import (
 )
 from ..core.scores import Sum
 from ..core.values import Prediction, changed
+from ..core.varying import ByCase
 from ._factor import PATIENT, both_sums, factor_of
 from ._factor import gather as gather_one
 

@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import Array, like
-from ..core.cases import Cases
+from ..core.cases import Cases, output_of
 from ..core.checks import nothing_left
 from ..core.elements import Error, Part
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
-from ..core.outputs import output_of
 from ..core.recalibration import (
     CaseSums,
     Factor,

@@ -13,12 +13,14 @@ import numpy as np
 from ..arrays import Host
 from ..checks import check_level
 from ..errors import Refusal
-from ..law import Law, Undefined, cases_needed
+from ..law import Undefined, cases_needed
 from ..varying import Varying
 
 
 class _Known(Varying):
     """What is known at levels alone: no variance and no density."""
+
+    at_levels = True
 
     def _log_density(self, z: Host) -> Host:
         raise Undefined(f"{self.words} have no density; look at widths and coverage.")
@@ -169,8 +171,3 @@ class Stated(_Known):
     def to_dict(self) -> dict[str, Any]:
         about = {"levels": list(self.levels), "cases": self.cases, "unit": self.unit, "moment": self.moment}
         return {**super().to_dict(), **about}
-
-
-def known_at_levels(law: Law) -> bool:
-    """Whether nothing but quantiles or intervals is known: neither a size nor a shape can then be judged."""
-    return isinstance(law, _Known)

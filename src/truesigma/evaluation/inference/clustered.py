@@ -22,13 +22,12 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from ...core.arrays import Host
-from ...core.by_case import law_at, of_each, usual_law
 from ...core.cases import Cases
 from ...core.elements import every_element
 from ...core.factors import cluster_covariance
 from ...core.law import Empirical, Law, Student, Undefined, central_bounds, has_terms
 from ...core.values import Prediction
-from ...core.varying import Around, Varying
+from ...core.varying import Around, Varying, law_at, of_each, usual_law
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
@@ -97,7 +96,7 @@ class View:
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
         one = slice(number, number + 1)
-        law = self.law.at(one) if isinstance(self.law, Varying) else self.law
+        law = self.law[:, one] if isinstance(self.law, Varying) else self.law
         return self._counting(replace(self, **{name: getattr(self, name)[:, one] for name in names}, law=law))
 
     def cases(self, some: Host) -> "View":

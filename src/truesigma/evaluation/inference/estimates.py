@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ...core.arrays import Host
+from ...core.cases import name_of
 from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
-from ...core.outputs import name_of
 from ..verdicts import HARDLY, NONE
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured

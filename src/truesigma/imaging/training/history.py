@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...core.outputs import name_of
+from ...core.cases import name_of
 from ...files.disk import write_rows
 from ..data.dataset import DataSet
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.cases import name_of
 from ...core.elements import every_element
-from ...core.outputs import name_of
 from ...evaluation.inference.agreement import limits
 from ..blocks import Section, choice, columns, controls, figure, paragraph
 from ..subject import Subject

@@ -8,9 +8,8 @@ import numpy as np
 
 from ...core import plugins
 from ...core.arrays import Host
-from ...core.cases import Cases, labelled
+from ...core.cases import Cases, labelled, name_of, output_of
 from ...core.law import Undefined
-from ...core.outputs import name_of, output_of
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST

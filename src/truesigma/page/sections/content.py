@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ...core.by_case import flat_law, laws_of
 from ...core.cases import Cases
 from ...core.elements import every_element
 from ...core.law import Undefined
+from ...core.varying import flat_law, laws_of
 from ..blocks import Section, before_after, choice, columns, controls, figure, paragraph
 from ..numbers import percent
 from ..subject import Subject

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import hstack
 
 from ...core import plugins
-from ...core.by_case import known_levels
+from ...core.varying import known_levels
 from ...diagrams.coverage import LEVELS
 from ...evaluation.replicates import metric_rows
 from ..blocks import Section, columns, figure, how_to_read, paragraph, split

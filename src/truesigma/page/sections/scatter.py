@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.by_case import ByCase, usual_law
 from ...core.law import central_bounds, variance_ratio
-from ...core.varying import Varying
+from ...core.varying import ByCase, Varying, usual_law
 from ..blocks import Section, before_after, figure, paragraph
 from ..numbers import percent
 from ..subject import BEFORE, Subject, counted, sigma_of

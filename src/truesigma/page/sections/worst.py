@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.outputs import name_of
+from ...core.cases import name_of
 from ..blocks import Section, cell, columns, paragraph, table
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
