@@ -78,7 +78,7 @@ def catalogue(kind: str) -> Iterator[Entry]:
         try:
             module = plugins.load(kind, name)
         except ModuleNotFoundError as missing:
-            yield Entry(name, f"needs {missing.name}: pip install 'truesigma[imaging]'")
+            yield Entry(name, f"needs {missing.name}: pip install 'truesigma[train]'")
             continue
         yield Entry(name, plugins.help_of(kind, module), tuple(_options(kind, module)))
 
