@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from truesigma import Cases, Draws, Prediction, decompose, metrics, recalibrate
-from truesigma.diagrams import _style, calibration, coverage, history, region, rejection, shift
+from truesigma import Cases, Draws, Prediction, decompose, fit, metrics, read, recalibrate
+from truesigma.diagrams import (
+    _style, calibration, coverage, crps_parts, history, pit, region, rejection, shift, slabs,
+)  # fmt: skip
 from truesigma.files.disk import write_atomically
 
 HERE = Path(__file__).parents[1]
@@ -94,6 +96,17 @@ def gallery() -> None:
     fig, ax = _style.figure(ratio=0.85)
     region.draw(region.table(held, others, np.zeros_like(others.location), case=3), ax[0, 0])
     _save(fig, "gallery-region.png")
+    asking()
+
+
+def asking() -> None:
+    """What is wrong with the counts of examples/: their PIT, their CRPS in parts, and where intervals hold least."""
+    calibrating, test = (read(HERE.parent / "examples" / f"{part}.csv") for part in ("calibration", "test"))
+    made = {"none": test} | {name: fit(name, calibrating)(test) for name in ("sigma", "isotonic")}
+    fig, axes = _style.figure(1, 3, width=_style.PAGE, ratio=0.9)
+    for ax, diagram in zip(axes[0], (pit, crps_parts, slabs)):
+        diagram.draw(made, ax)
+    _save(fig, "gallery-asking.png")
 
 
 def residuals(network: Path, split: str, unit: float = 1.0) -> Prediction:
