@@ -12,7 +12,16 @@ import numpy as np
 
 from truesigma import Cases, Draws, Prediction, decompose, fit, metrics, read, recalibrate
 from truesigma.diagrams import (
-    _style, calibration, coverage, crps_parts, history, pit, region, rejection, shift, slabs,
+    _style,
+    calibration,
+    coverage,
+    crps_parts,
+    history,
+    pit,
+    region,
+    rejection,
+    shift,
+    slabs,
 )  # fmt: skip
 from truesigma.files.disk import write_atomically
 
