@@ -18,13 +18,7 @@ if TYPE_CHECKING:  # results print themselves as these tables
 
 DASH = "-"  # where a number is not defined
 MOST = 40  # groups that are printed
-SHOWN = (  # of each group: metric, level, what its value is multiplied with, title
-    ("rmse", None, 1, "RMSE"),
-    ("uce", None, 100, "UCE x100"),
-    ("nll", None, 1, "NLL"),
-    ("crps", None, 1, "CRPS"),
-    ("coverage", 0.9, 1, "coverage 90 %"),
-)
+BY_GROUP = {("rmse", None), ("uce", None), ("nll", None), ("crps", None), ("coverage", 0.9)}  # metric, level
 USUAL = (0.3, 5.0)  # factors that networks have; beyond these a mistake in the table is more likely
 
 
@@ -181,15 +175,16 @@ def comparison_table(comparison: "Comparison") -> TextTable:
 
 def group_table(evaluation: "Evaluation") -> TextTable:
     """Lay out a line for each group and recalibration, with a few of the scores asked for."""
-    rows = []
-    groups = sorted(evaluation.groups.items(), key=lambda one: -one[1].cases["test"])[:MOST]
-    asked = {(row["metric"], row["level"]) for row in evaluation.rows}
-    shown = [one for one in SHOWN if one[:2] in asked]
-    for name, one in sorted(groups):
+    largest = sorted(evaluation.groups, key=lambda name: -evaluation.groups[name].cases["test"])[:MOST]
+    titles: dict[tuple[str, float | None], str] = {}
+    lines = []
+    for name in sorted(largest):
+        one = evaluation.groups[name]
         for label, scores in one.by_label().items():
-            value = {(row["metric"], row["level"]): row["value"] for row in reversed(scores)}
-            numbers = [short(value.get((metric, level)), times) for metric, level, times, _ in shown]
-            rows.append((name, label, str(one.cases["test"]), *numbers))
+            shown = {key: row for row in scores if (key := (row["metric"], row["level"])) in BY_GROUP}
+            titles |= {key: _title((label, row)) for key, row in shown.items() if key not in titles}
+            lines.append(((name, label, str(one.cases["test"])), shown))
+    rows = tuple((*head, *(_number(shown.get(key)) for key in titles)) for head, shown in lines)
     alone = [name for name, one in evaluation.groups.items() if one.cases["test"] == 1]
     notes = [
         f"{len(alone)} group(s) have a single case, such as {name}: that shows no calibration."
@@ -197,8 +192,9 @@ def group_table(evaluation: "Evaluation") -> TextTable:
     ]
     if len(evaluation.groups) > MOST:
         notes.append(f"the {MOST} largest of {len(evaluation.groups):,} groups; --json holds all of them.")
-    head = ("group", "recalibration", "cases", *[title for *_, title in shown])
-    return TextTable("by group", head, tuple(rows), tuple(notes), left=2)
+    return TextTable(
+        "by group", ("group", "recalibration", "cases", *titles.values()), rows, tuple(notes), left=2
+    )
 
 
 def short(value: float | None, times: float = 1, digits: int = 4) -> str:
@@ -294,19 +290,19 @@ def factor_text(fitted: Recalibration, names: Sequence[str] = ()) -> str:
 
     >>> from truesigma.recalibrate import sigma, two_factor
     >>> factor_text(sigma.Sigma(1.9, 0.05)), factor_text(two_factor.TwoFactor((1.0, 2.0)))
-    ('factor 1.9, standard error 0.05', 'factors 1 (aleatoric), 2 (epistemic)')
+    ('factor 1.9 +- 0.05', 'factors 1 (aleatoric), 2 (epistemic)')
     """
     factors = factors_of(fitted)
-    if "" not in factors:
-        called = {f"output {k}": name for k, name in enumerate(names)}
-        each = ", ".join(f"{one.value:.4g} ({called.get(name, name)})" for name, one in factors.items())
-        return f"factors {each}" if each else ""
-    one = factors[""]
-    if one.standard_error is not None:
-        return f"factor {one.value:.6g}, standard error {one.standard_error:.6g}"
-    known = hasattr(fitted, "standard_error")
-    words = ", its standard error unknown: all cases are of one patient" if known else ""
-    return f"factor {one.value:.6g}{words}"
+    called = {f"output {k}": name for k, name in enumerate(names)}
+    each = [
+        (f"{one.value:.{4 if name else 6}g}")
+        + ("" if one.standard_error is None else f" +- {one.standard_error:.2g}")
+        + (f" ({called.get(name, name)})" if name else "")
+        for name, one in factors.items()
+    ]
+    if "" in factors and factors[""].standard_error is None and hasattr(fitted, "standard_error"):
+        each[0] += ", its standard error unknown: all cases are of one patient"
+    return f"factor{'' if '' in factors else 's'} {', '.join(each)}" if each else ""
 
 
 def factor_doubt(fitted: Recalibration, checkpoint: str = "") -> str:
@@ -348,17 +344,8 @@ def _factors(recalibrations: Mapping[str, Recalibration], checkpoint: str) -> li
     """The factors of fitted recalibrations, by their labels, and doubts about them."""
     notes = []
     for label, fitted in recalibrations.items():
-        factors = factors_of(fitted)
-        digits, word = (6, "factor") if "" in factors else (4, "factors")
-        each = [
-            f"{one.value:.{digits}g}"
-            + ("" if one.standard_error is None else f" +- {one.standard_error:.2g}")
-            for one in factors.values()
-        ]
-        if each:
-            notes.append(f"{label}: {word} {', '.join(each)}")
-        if doubt := factor_doubt(fitted, checkpoint):
-            notes.append(f"{label}: {doubt}")
+        said = factor_text(fitted), factor_doubt(fitted, checkpoint)
+        notes += [f"{label}: {words}" for words in said if words]
     return notes
 
 
