@@ -63,7 +63,7 @@ def test_what_is_kept_is_not_computed_again(tmp_path):
 
     options = {"recalibrations": ["none", "sigma", "aux:steps=20"], "keep": keep, "engine": counting}
     first = ts.evaluate(calibration, test, **options)
-    assert done == ["fit"] * 5 + ["range"] * 5 + ["sums"] * 5
+    assert done == ["Gathering"] * 5 + ["Ranging"] * 5 + ["Scoring"] * 5
     again = ts.evaluate(calibration, test, **options)
     assert len(done) == 15
     assert again.rows == first.rows
@@ -87,7 +87,7 @@ def test_what_is_kept_is_not_computed_again(tmp_path):
     sample = draw(5, cases=60)
     ts.write(ts.Cases(sample.prediction(), sample.target), tmp_path / "test2.npz")
     changed = ts.evaluate(calibration, test, **options)
-    assert done[18:] == ["range", "sums", "sums", "sums", "sums", "sums"]
+    assert done[18:] == ["Ranging", "Scoring", "Scoring", "Scoring", "Scoring", "Scoring"]
     assert changed.rows != first.rows
 
 
@@ -101,7 +101,14 @@ def test_tasks_are_plain_values(tmp_path):
         return local.run(function, tasks, **options)
 
     found = ts.evaluate(calibration, test, engine=record, recalibrations=["sigma:part=aleatoric", "isotonic"])
-    assert [task["pass"] for task in seen] == ["fit", "fit", "range", "range", "sums", "sums"]
+    assert [task["pass"] for task in seen] == [
+        "Gathering",
+        "Gathering",
+        "Ranging",
+        "Ranging",
+        "Scoring",
+        "Scoring",
+    ]
     plain = ts.evaluate(
         calibration, test, recalibrations=["sigma:part=aleatoric", "isotonic"], engine="local"
     )

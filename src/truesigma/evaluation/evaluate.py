@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from .fit import Choice, Named, choose_all, each, fit_set
 from .leaks import warn_leaks
 from .passes import CASES
 from .recipe import Recipe, load_recipe
-from .scoring import asked_metrics, items_of, row_of, score_set, value_in
+from .scoring import Item, asked_metrics, items_of, row_of, score_set, value_in
 from .sets import CaseSet, Given, Report, open_set
 from .text import evaluation_table, html_text, plain_text, terminal_text
 
@@ -169,32 +168,29 @@ def evaluate(
     unfitted: dict[str, ValueError] = {}
     fits, count = fit_set(recalibrations, fitted_on, unfitted)
     asked = asked_metrics(metrics)
-    items = {
-        label: items_of(asked, chosen, one.chosen.part, number)
-        for number, (label, one) in enumerate(fits.items())
-    }
-    every, choice = list(chain(*items.values())), {"by_group": by_group, "one_pass": one_pass}
+    items: dict[str, list[Item]] = {}
+    for label, one in choose_all(recalibrations, chosen).items():
+        items[label] = items_of(asked, chosen, one.part, len(items))
+    choice = {"by_group": by_group, "one_pass": one_pass}
     sums = [
-        score_set(one, list(fits.values()), every, f"test {number}", **choice)
-        for number, one in enumerate(tested, start=1)
+        score_set(one, fits, items, f"test {number}", **choice) for number, one in enumerate(tested, start=1)
     ]
     fitted = {label: one.fitted for label, one in fits.items()}
 
     def ask() -> list[dict[str, Any]]:
         from .questions import answers_of  # scipy is slow to import
 
-        return answers_of(fitted_on, tested[0], list(fits.values()))
+        return answers_of(fitted_on, tested[0], fits.values())
 
     def table(group: str | None) -> Evaluation:
         rows = []
         for label, one in choose_all(recalibrations, chosen).items():
-            if label in unfitted:
-                reason = Undefined(str(unfitted[label]))
-                rows += [row_of(one, item, [reason]) for item in items_of(asked, chosen, one.part)]
-                continue
-            rows += [
-                row_of(one, item, [value_in(each, item, group) for each in sums]) for item in items[label]
-            ]
+            for item in items[label]:
+                if label in unfitted:
+                    values: list[Any] = [Undefined(str(unfitted[label]))]
+                else:
+                    values = [value_in(some, item, group) for some in sums]
+                rows.append(row_of(one, item, values))
         key = CASES if group is None else f"{CASES} {group}"
         seen = next(int(some[key][0]) for some in sums if key in some)
         sizes = {"calibration": count, "test": seen, "repeats": len(tested)}

@@ -5,7 +5,7 @@ task of plain values, so that it runs anywhere.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -46,24 +46,34 @@ CASES = (
 Plan = Mapping[str, Statistic]
 
 
-class Item(NamedTuple):
-    """A number to compute: for which recalibration, the key of its sums, its row's name, its metric and options."""
+class Asked(NamedTuple):
+    """What is asked after one recalibration: its plug-in, itself, and metrics by the keys of their sums."""
 
-    number: int
-    key: str
-    name: str
-    metric: ModuleType
-    options: Mapping[str, Any]
-    given: Mapping[str, Any]  # by the user
+    module: ModuleType
+    fitted: Recalibration
+    metrics: dict[str, tuple[ModuleType, Mapping[str, Any]]]
 
-    @property
-    def summed(self) -> bool:
-        """Whether it is made of sums; otherwise it needs all cases at once."""
-        return hasattr(self.metric, "SUMS")
+    def requests(self) -> dict[str, Request]:
+        requests = {}
+        for key, (metric, options) in self.metrics.items():
+            requests[key] = request(metric, options)
+        return requests
 
-    @property
-    def request(self) -> Request:
-        return request(self.metric, self.options)
+    def plain(self) -> list[Any]:
+        metrics = {
+            key: [plugins.address(metric), dict(given)] for key, (metric, given) in self.metrics.items()
+        }
+        return [plugins.address(self.module), self.fitted.to_dict(), metrics]
+
+    @classmethod
+    def alive(cls, address: str, stored: Mapping[str, Any], metrics: Mapping[str, Any]) -> "Asked":
+        module = plugins.load("recalibrate", address)
+        fitted = module.from_dict({key: value for key, value in stored.items() if key != "name"})
+        return cls(
+            module,
+            fitted,
+            {k: (plugins.load("metrics", name), given) for k, (name, given) in metrics.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,44 +97,51 @@ class Gathering:
             gathered |= {f"{number}/{key}": value for key, value in sums.items()}
         return gathered
 
+    def plain(self) -> dict[str, Any]:
+        return {"chosen": [[plugins.address(module), dict(options)] for module, options in self.chosen]}
+
+    @classmethod
+    def alive(cls, chosen: Sequence[Any]) -> "Gathering":
+        return cls([(plugins.load("recalibrate", address), options) for address, options in chosen])
+
 
 @dataclass(frozen=True, eq=False)
 class Ranging:
     """The pass over variances after each recalibration, from which bin edges follow; keys are NUMBER/OUTPUTS."""
 
-    fitted: Sequence[tuple[ModuleType, Recalibration]]
-    items: Sequence[Item]
+    asked: Sequence[Asked]
     exact: bool  # all of them, instead of a sketch where they are many
 
-    @property
-    def requests(self) -> list[dict[str, Request]]:
-        """What is asked for after each recalibration, by key."""
-        return _requests(self.fitted, self.items)
-
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
-        plans: list[Plan] = []
-        for number, requests in enumerate(self.requests):
-            kinds = range_plan(requests)
-            if not self.exact:
-                kinds = {outputs: OfElements(variance_sketch, outputs) for outputs in kinds}
-            plans.append({f"{number}/{outputs}": one for outputs, one in kinds.items()})
-        return _sums(changed(chunk.cases, prediction=prediction), self.fitted, plans)
+        plans: list[dict[str, Statistic]] = []
+        for number, one in enumerate(self.asked):
+            plans.append({})
+            for outputs, exactly in range_plan(one.requests()).items():
+                statistic = exactly if self.exact else OfElements(variance_sketch, outputs)
+                plans[-1][f"{number}/{outputs}"] = statistic
+        return _sums(changed(chunk.cases, prediction=prediction), self.asked, plans)
+
+    def plain(self) -> dict[str, Any]:
+        return {"asked": [one.plain() for one in self.asked], "exact": self.exact}
+
+    @classmethod
+    def alive(cls, asked: Sequence[Any], exact: bool) -> "Ranging":
+        return cls([Asked.alive(*one) for one in asked], exact)
 
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
     """The pass that sums up scores, by their keys; also KEY/GROUP for each group if asked for."""
 
-    fitted: Sequence[tuple[ModuleType, Recalibration]]
-    items: Sequence[Item]
+    asked: Sequence[Asked]
     edges: Mapping[str, Host]  # of bins, by key; an earlier pass found them
     by_group: bool
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
-        plans: list[Plan] = [plan(requests, self.edges) for requests in _requests(self.fitted, self.items)]
+        plans: list[Plan] = [plan(one.requests(), self.edges) for one in self.asked]
         cases = changed(chunk.cases, prediction=prediction)
         if not self.by_group:
-            return _sums(cases, self.fitted, plans)
+            return _sums(cases, self.asked, plans)
         if cases.group is None:
             raise BadFile(
                 "the test cases have no group, by which scores were asked for; add it, or do not ask."
@@ -133,18 +150,28 @@ class Scoring:
         gathered: Sums = {}
         for number, (_, name, some) in enumerate(labelled(cases.groups)):
             part = cases[some]
-            for key, value in _sums(part, self.fitted, plans).items():
+            for key, value in _sums(part, self.asked, plans).items():
                 if number < first:
                     gathered[key] = add_sums(gathered.get(key), value)
                 gathered[f"{key}/{name}"] = value
             gathered[f"{CASES} {name}"] = np.array([float(chunk.begun if chunk.of else part.counted)])
         return gathered
 
+    def plain(self) -> dict[str, Any]:
+        edges = {key: one.tolist() for key, one in self.edges.items()}
+        return {"asked": [one.plain() for one in self.asked], "edges": edges, "by_group": self.by_group}
+
+    @classmethod
+    def alive(cls, asked: Sequence[Any], edges: Mapping[str, Any], by_group: bool) -> "Scoring":
+        return cls([Asked.alive(*one) for one in asked], {k: np.array(v) for k, v in edges.items()}, by_group)
+
 
 Pass = Gathering | Ranging | Scoring
-# The kind of plug-in in some of their settings, and its place there.
-PLUGINS = {"chosen": ("recalibrate", 0), "fitted": ("recalibrate", 0), "items": ("metrics", 3)}
-PASSES: Mapping[str, type[Pass]] = {"fit": Gathering, "range": Ranging, "sums": Scoring}
+PASSES: Mapping[str, Callable[..., Pass]] = {
+    "Gathering": Gathering.alive,
+    "Ranging": Ranging.alive,
+    "Scoring": Scoring.alive,
+}
 
 
 def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
@@ -161,7 +188,9 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
         "mask_missing": reading["mask_missing"],
         "missing": reading["missing"],
         "recipe": {"name": cases.recipe.name, "tables": tables},
-        **_plain(one),
+        "pass": type(one).__name__,
+        "settings": one.plain(),
+        "code": _code(one),
     }
     parts = zip(files.sources, files.sizes)
     tasks = [{**shared, "source": asdict(source), "cases": count} for source, count in parts]
@@ -170,57 +199,11 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
     return dict(run(work, tasks, merge=join_sums, keep=cases.keep, report=tick))
 
 
-def _plain(one: Pass) -> dict[str, Any]:
-    """Turn a pass into plain values; the hash of a plug-in file tells whether kept sums are still valid."""
-    settings = {field.name: getattr(one, field.name) for field in fields(one)}
-    if "chosen" in settings:
-        settings["chosen"] = [(module, dict(options)) for module, options in settings["chosen"]]
-    if "fitted" in settings:
-        settings["fitted"] = [(module, fitted.to_dict()) for module, fitted in settings["fitted"]]
-    if "edges" in settings:
-        settings["edges"] = {key: edges.tolist() for key, edges in settings["edges"].items()}
-    used: list[str] = []
-    for name in PLUGINS.keys() & settings.keys():
-        settings[name] = [[_address(part, used) for part in some] for some in settings[name]]
-    code = {path: fingerprint(path) for path in used if path.endswith(".py")}
-    kind = next(name for name, kind in PASSES.items() if isinstance(one, kind))
-    return {"pass": kind, "settings": settings, "code": code}
-
-
-def _address(part: Any, used: list[str]) -> Any:
-    """The address of a plug-in, which is noted; anything else as it is."""
-    if not isinstance(part, ModuleType):
-        return part
-    used.append(plugins.address(part))
-    return used[-1]
-
-
-def _alive(task: Mapping[str, Any]) -> Pass:
-    """Read a pass back from plain values."""
-    settings = dict(task["settings"])
-    for name, (kind, place) in PLUGINS.items():
-        if name in settings:
-            settings[name] = [
-                [plugins.load(kind, part) if k == place else part for k, part in enumerate(some)]
-                for some in settings[name]
-            ]
-    if "fitted" in settings:
-        settings["fitted"] = [
-            (module, module.from_dict({key: value for key, value in stored.items() if key != "name"}))
-            for module, stored in settings["fitted"]
-        ]
-    if "items" in settings:
-        settings["items"] = [Item(*parts) for parts in settings["items"]]
-    if "edges" in settings:
-        settings["edges"] = {key: np.array(edges) for key, edges in settings["edges"].items()}
-    return PASSES[task["pass"]](**settings)
-
-
 def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
     """Run one pass over one source, in constant memory; an error if its files change meanwhile."""
     source = CaseFiles(**task["source"])
     check_unchanged(source)
-    one = _alive(task)
+    one = PASSES[task["pass"]](**task["settings"])
     recipe, law = Recipe(**task["recipe"]), law_from_dict(task["law"])
     large = None if _needs_whole_cases(task["settings"]) else LARGE
     count, counting = 0, set()  # cases with a target that counts; those of them that come in pieces
@@ -242,26 +225,27 @@ def work(task: Mapping[str, Any], tick: Callable[[int], None]) -> Sums:
     return {**sums, CASES: np.array([float(count + len(counting))])}
 
 
+def _code(one: Pass) -> dict[str, str]:
+    """The hashes of the users' plug-in files, which tell whether kept sums are still valid."""
+    used = [module for module, *_ in (one.chosen if isinstance(one, Gathering) else one.asked)]
+    if not isinstance(one, Gathering):
+        used += [metric for asked in one.asked for metric, _ in asked.metrics.values()]
+    return {path: fingerprint(path) for path in map(plugins.address, used) if path.endswith(".py")}
+
+
 def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
     """Whether something averages over the outputs of a case, so that a large case cannot come in pieces."""
-    each = [options for _, options in (*settings.get("chosen", ()), *settings.get("fitted", ()))]
-    each += [options for *_, options, _ in settings.get("items", ())]
+    each = [options for _, options in settings.get("chosen", ())]
+    for _, fitted, metrics in settings.get("asked", ()):
+        each += [fitted, *(options for _, options in metrics.values())]
     return any(options.get("outputs") == "mean" for options in each)
 
 
-def _requests(fitted: Sequence[Any], items: Sequence[Item]) -> list[dict[str, Request]]:
-    """What is asked for after each recalibration, by key."""
-    requests: list[dict[str, Request]] = [{} for _ in fitted]
-    for one in items:
-        requests[one.number][one.key] = one.request
-    return requests
-
-
-def _sums(cases: Cases, fitted: Sequence[tuple[ModuleType, Recalibration]], plans: Sequence[Plan]) -> Sums:
+def _sums(cases: Cases, asked: Sequence[Asked], plans: Sequence[Plan]) -> Sums:
     """Sum up each plan over the recalibrated cases; quick recalibrations share one pass."""
     gathered: Sums = {}
     shared: list[tuple[Any, Plan]] = []
-    for (_, one), own in zip(fitted, plans):
+    for (_, one, _), own in zip(asked, plans):
         if not own:
             continue
         if getattr(one, "by_block", False):

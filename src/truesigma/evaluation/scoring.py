@@ -1,8 +1,8 @@
 """Compute the numbers of a table, one for each recalibration and metric, from sums or from all cases at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..core.scores import edges_from, measure, range_plan, request, value_of
 from ..core.values import Prediction, changed
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
-from .passes import Item, Ranging, Scoring, Sums, pass_over
+from .passes import Asked, Ranging, Scoring, Sums, pass_over
 from .recipe import Recipe
 from .sets import CaseSet
 
@@ -32,10 +32,22 @@ SUMMARY = (
     "rank_correlation",
     "ause",
 )
-Asked = tuple[str, ModuleType, dict[str, Any]]  # a metric's name, its module, and the options that were given
+AskedMetric = tuple[
+    str, ModuleType, dict[str, Any]
+]  # a metric's name, its module, and the options that were given
 
 
-def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
+class Item(NamedTuple):
+    """A number to compute: the key of its sums, its row's name, its metric and options."""
+
+    key: str
+    name: str
+    metric: ModuleType
+    options: Mapping[str, Any]
+    given: Mapping[str, Any]  # by the user
+
+
+def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[AskedMetric]:
     """The metrics that were chosen, with their options; None for the few that say most, "all" for all."""
     chosen = list(SUMMARY if metrics is None else each(metrics))
     if chosen == ["all"]:
@@ -43,7 +55,7 @@ def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[Asked]:
     return [plugins.parse("metrics", one) for one in chosen]
 
 
-def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any, number: int = 0) -> list[Item]:
+def items_of(asked: Iterable[AskedMetric], recipe: Recipe, part: Any, number: int = 0) -> list[Item]:
     """The numbers to compute for metrics under a recipe, for a recalibration of a part of the uncertainty."""
     items: list[Item] = []
     for name, metric, given in asked:
@@ -54,23 +66,28 @@ def items_of(asked: Iterable[Asked], recipe: Recipe, part: Any, number: int = 0)
         plain = {k: v for k, v in given.items() if k != "level"}
         for level in levels:
             chosen = options if level is None else {**options, "level": level}
-            items.append(Item(number, f"{number}/{len(items)}", name, metric, chosen, plain))
+            items.append(Item(f"{number}/{len(items)}", name, metric, chosen, plain))
         if plugins.said(metric, "BOTH_ERRORS") and "error" not in given:
             # The recipe's under the plain name.
             other = "draws" if options.get("error", "mean") == "mean" else "mean"
             options = {**options, "error": other}
-            items.append(Item(number, f"{number}/{len(items)}", f"{name}_{other}", metric, options, plain))
+            items.append(Item(f"{number}/{len(items)}", f"{name}_{other}", metric, options, plain))
     return items
 
 
 def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> dict[str, Any]:
     """Make the row of an item, from the recalibration and the value in each repeat."""
-    undefined = [v for v in values if isinstance(v, Undefined)]
-    if undefined and item.given.get("error") == "draws":
-        raise undefined[0]  # chosen by name; a row that is shown by default may stay empty
-    reasons = [str(v) for v in undefined]
-    numbers = [v for v in values if not isinstance(v, Undefined)]
-    defined = not reasons and bool(np.isfinite(numbers).all())
+    numbers: list[float] = []
+    reason = None
+    for value in values:
+        if not isinstance(value, Undefined):
+            numbers.append(value)
+        elif item.given.get("error") == "draws":
+            raise value  # chosen by name; a row that is shown by default may stay empty
+        else:
+            reason = reason or str(value)
+    if reason is None and not np.isfinite(numbers).all():
+        reason = "not finite"
     extra = {k: v for k, v in chosen.options.items() if k != "part"}
     return {
         "recalibration": chosen.name,
@@ -78,9 +95,9 @@ def row_of(chosen: Chosen, item: Item, values: Sequence[float | Undefined]) -> d
         "part": chosen.part,
         "metric": item.name,
         "level": item.options.get("level"),
-        "value": float(np.mean(numbers)) if defined else None,
-        "sd": float(np.std(numbers, ddof=1)) if defined and len(numbers) > 1 else None,
-        "reason": reasons[0] if reasons else None if defined else "not finite",
+        "value": float(np.mean(numbers)) if reason is None else None,
+        "sd": float(np.std(numbers, ddof=1)) if reason is None and len(numbers) > 1 else None,
+        "reason": reason,
         "options": {**extra, **item.given},
     }
 
@@ -123,77 +140,84 @@ def value_in(sums: Sums, item: Item, group: str | None) -> float | Undefined:
     held: Any = sums.get(item.key if group is None else f"{item.key}/{group}")
     if held is None and group is not None:
         return Undefined("the group is not in every one of the test sets.")
-    if not item.summed:
+    if not hasattr(item.metric, "SUMS"):
         return held  # the number itself
     try:
         if held is None:
             raise nothing_left()
-        return value_of(item.request, held)
+        return value_of(request(item.metric, item.options), held)
     except Refusal as problem:
         return of_group(problem, group)
 
 
 def score_set(
     cases: CaseSet,
-    fits: Sequence[Fit],
-    items: Sequence[Item],
+    fits: Mapping[str, Fit],
+    items: Mapping[str, Sequence[Item]],
     words: str,
     *,
     by_group: bool,
     one_pass: bool,
 ) -> Sums:
     """Compute the sums of every number by its key, or the number itself, or the reason why there is none."""
-    fitted = [(fit.chosen.module, fit.fitted) for fit in fits]
-    summed = [one for one in items if one.summed]
-    edges = {} if one_pass else _edges(cases, Ranging(fitted, summed, cases.whole is not None), words)
+    asked: list[Asked] = []
+    others: dict[str, list[Item]] = {}
+    for label, fit in fits.items():
+        asked.append(Asked(fit.chosen.module, fit.fitted, {}))
+        for one in items[label]:
+            if hasattr(one.metric, "SUMS"):
+                asked[-1].metrics[one.key] = one.metric, one.options
+            else:
+                others.setdefault(label, []).append(one)
+    edges = {} if one_pass else _edges(cases, asked, words)
     reasons = {key: one for key, one in edges.items() if isinstance(one, Undefined)}
-    known = {key: one for key, one in edges.items() if key not in reasons}
-    asked = [one for one in summed if one.key not in reasons]
-    sums = pass_over(cases, Scoring(fitted, asked, known, by_group), words)
-    others = [one for one in items if not one.summed]
-    return {**sums, **reasons, **_of_all_cases(cases, fits, others, by_group)}
+    for key in reasons:
+        del edges[key]
+        for some in asked:
+            some.metrics.pop(key, None)
+    sums = pass_over(cases, Scoring(asked, edges, by_group), words) | reasons
+    return sums | _of_all_cases(cases, fits, others, by_group) if others else sums
 
 
-def _edges(cases: CaseSet, ranging: Ranging, words: str) -> dict[str, Any]:
+def _edges(cases: CaseSet, asked: Sequence[Asked], words: str) -> dict[str, Any]:
     """Find the bin edges of every number that needs them, by its key, in a pass over the variances."""
-    requests = ranging.requests
+    requests = [one.requests() for one in asked]
     if not any(map(range_plan, requests)):
         return {}
     edges: dict[str, Any] = {}
-    looked = pass_over(cases, ranging, f"{words}, range")
+    looked = pass_over(cases, Ranging(asked, cases.whole is not None), f"{words}, range")
     for number, some in enumerate(requests):
         own = {key.partition("/")[2]: seen for key, seen in looked.items() if key.startswith(f"{number}/")}
         edges |= edges_from(some, own)
     return edges
 
 
-def _of_all_cases(cases: CaseSet, fits: Sequence[Fit], asked: Sequence[Item], by_group: bool) -> Sums:
+def _of_all_cases(
+    cases: CaseSet, fits: Mapping[str, Fit], items: Mapping[str, Sequence[Item]], by_group: bool
+) -> Sums:
     """Compute the numbers that are not sums, if all cases fit into memory; otherwise say why there are none."""
-    if not asked:
-        return {}
+    keys = [one.key for some in items.values() for one in some]
     if cases.outputs is None:  # read as elements, so that a case would not mean what it means elsewhere
-        return {one.key: Undefined("it has no value for volumes of different shapes.") for one in asked}
+        return dict.fromkeys(keys, Undefined("it has no value for volumes of different shapes."))
     try:
         whole = cases.read("this score")  # whose name is in the row
     except NotWhole as reason:
-        return {one.key: Undefined(str(reason)) for one in asked}
+        return dict.fromkeys(keys, Undefined(str(reason)))
     whole = changed(whole, prediction=cases.recipe.prediction(whole) if cases.whole is None else cases.made)
-    parts = [
-        ("", whole),
-        *((f"/{name}", whole[some]) for _, name, some in labelled(whole.groups) if by_group),
-    ]
+    parts: list[tuple[str | None, Cases]] = [(None, whole)]
+    if by_group:
+        parts += [(name, whole[some]) for _, name, some in labelled(whole.groups)]
     scores: Sums = {}
-    for end, some in parts:
-        for number in dict.fromkeys(one.number for one in asked):
-            own = fits[number].fitted
-            made = applied(own, some.prediction, group=some.first_group, draws=some.draws)
-            for one in asked:
-                if one.number != number:
-                    continue
+    for group, some in parts:
+        for label, own in items.items():
+            fitted = fits[label].fitted
+            made = applied(fitted, some.prediction, group=some.first_group, draws=some.draws)
+            for one in own:
+                key = one.key if group is None else f"{one.key}/{group}"
                 try:
-                    scores[one.key + end] = _score(one, made, some, own)
+                    scores[key] = _score(one, made, some, fitted)
                 except Refusal as problem:
-                    scores[one.key + end] = of_group(problem, end.removeprefix("/") or None)
+                    scores[key] = of_group(problem, group)
     return scores
 
 
