@@ -46,8 +46,8 @@ CASES = (
 Plan = Mapping[str, Statistic]
 
 
-class Asked(NamedTuple):
-    """What is asked after one recalibration: its plug-in, itself, and metrics by the keys of their sums."""
+class Wanted(NamedTuple):
+    """What is wanted after one recalibration: its plug-in, itself, and metrics by the keys of their sums."""
 
     module: ModuleType
     fitted: Recalibration
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
         return [plugins.address(self.module), self.fitted.to_dict(), metrics]
 
     @classmethod
-    def alive(cls, address: str, stored: Mapping[str, Any], metrics: Mapping[str, Any]) -> "Asked":
+    def alive(cls, address: str, stored: Mapping[str, Any], metrics: Mapping[str, Any]) -> "Wanted":
         module = plugins.load("recalibrate", address)
         fitted = module.from_dict({key: value for key, value in stored.items() if key != "name"})
         return cls(
@@ -109,7 +109,7 @@ class Gathering:
 class Ranging:
     """The pass over variances after each recalibration, from which bin edges follow; keys are NUMBER/OUTPUTS."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[Wanted]
     exact: bool  # all of them, instead of a sketch where they are many
 
     def __call__(self, chunk: Chunk, prediction: Prediction) -> Sums:
@@ -126,14 +126,14 @@ class Ranging:
 
     @classmethod
     def alive(cls, asked: Sequence[Any], exact: bool) -> "Ranging":
-        return cls([Asked.alive(*one) for one in asked], exact)
+        return cls([Wanted.alive(*one) for one in asked], exact)
 
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
     """The pass that sums up scores, by their keys; also KEY/GROUP for each group if asked for."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[Wanted]
     edges: Mapping[str, Host]  # of bins, by key; an earlier pass found them
     by_group: bool
 
@@ -163,7 +163,9 @@ class Scoring:
 
     @classmethod
     def alive(cls, asked: Sequence[Any], edges: Mapping[str, Any], by_group: bool) -> "Scoring":
-        return cls([Asked.alive(*one) for one in asked], {k: np.array(v) for k, v in edges.items()}, by_group)
+        return cls(
+            [Wanted.alive(*one) for one in asked], {k: np.array(v) for k, v in edges.items()}, by_group
+        )
 
 
 Pass = Gathering | Ranging | Scoring
@@ -241,7 +243,7 @@ def _needs_whole_cases(settings: Mapping[str, Any]) -> bool:
     return any(options.get("outputs") == "mean" for options in each)
 
 
-def _sums(cases: Cases, asked: Sequence[Asked], plans: Sequence[Plan]) -> Sums:
+def _sums(cases: Cases, asked: Sequence[Wanted], plans: Sequence[Plan]) -> Sums:
     """Sum up each plan over the recalibrated cases; quick recalibrations share one pass."""
     gathered: Sums = {}
     shared: list[tuple[Any, Plan]] = []

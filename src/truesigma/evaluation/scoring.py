@@ -16,7 +16,7 @@ from ..core.scores import edges_from, measure, range_plan, request, value_of
 from ..core.values import Prediction, changed
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
-from .passes import Asked, Ranging, Scoring, Sums, pass_over
+from .passes import Wanted, Ranging, Scoring, Sums, pass_over
 from .recipe import Recipe
 from .sets import CaseSet
 
@@ -160,10 +160,10 @@ def score_set(
     one_pass: bool,
 ) -> Sums:
     """Compute the sums of every number by its key, or the number itself, or the reason why there is none."""
-    asked: list[Asked] = []
+    asked: list[Wanted] = []
     others: dict[str, list[Item]] = {}
     for label, fit in fits.items():
-        asked.append(Asked(fit.chosen.module, fit.fitted, {}))
+        asked.append(Wanted(fit.chosen.module, fit.fitted, {}))
         for one in items[label]:
             if hasattr(one.metric, "SUMS"):
                 asked[-1].metrics[one.key] = one.metric, one.options
@@ -179,7 +179,7 @@ def score_set(
     return sums | _of_all_cases(cases, fits, others, by_group) if others else sums
 
 
-def _edges(cases: CaseSet, asked: Sequence[Asked], words: str) -> dict[str, Any]:
+def _edges(cases: CaseSet, asked: Sequence[Wanted], words: str) -> dict[str, Any]:
     """Find the bin edges of every number that needs them, by its key, in a pass over the variances."""
     requests = [one.requests() for one in asked]
     if not any(map(range_plan, requests)):
