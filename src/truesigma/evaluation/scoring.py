@@ -16,7 +16,7 @@ from ..core.scores import edges_from, measure, range_plan, request, value_of
 from ..core.values import Prediction, changed
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
-from .passes import Wanted, Ranging, Scoring, Sums, pass_over
+from .passes import Ranging, Scoring, Sums, Wanted, pass_over
 from .recipe import Recipe
 from .sets import CaseSet
 
