@@ -15,7 +15,7 @@ from .ledger import RUNS
 from .propose import HEAD_DROPOUT, STAGE_DROPOUT
 from .run import Finished, run_project
 
-NEW = 5  # volumes that nobody has seen, predicted from their raw files
+NEW = 5  # images that nobody has seen
 RECIPE = f"""\
 # What `truesigma demo` runs: `truesigma run` with this file does the same.
 
@@ -47,8 +47,8 @@ compare = ["none", "aux", "sigma:part=aleatoric"]
 folder = "."
 """
 NEW_IMAGES = f"""
-`data/` holds the simulated projections, `recipe.toml` what was run. `new.csv` has {NEW} other volumes, predicted from
-their raw files in `new/data` with the first command above, in mm and degrees.
+`data/` holds the simulated projections, `recipe.toml` what was run. `new.csv` has {NEW} other ones, predicted from
+their files in `new/data` with the first command above, in mm and degrees.
 """
 
 
@@ -98,13 +98,13 @@ def run_demo(
 
 
 def predict_others(folder: Path, seed: int) -> None:
-    """Predict volumes of another simulation from their raw files, with the card, in mm and degrees."""
+    """Predict images of another simulation from their files, with the card, in mm and degrees."""
     from ..imaging.data.source import recorded
     from ..imaging.datasets.simulated import simulate
     from ..imaging.prediction.drawing import predict_new, settled
     from ..imaging.prediction.runs import open_runs
 
-    simulate(str(folder / "new"), cases=NEW, raw=NEW, seed=seed)
+    simulate(str(folder / "new"), cases=NEW, files=NEW, seed=seed)
     runs, card = open_runs([folder / RUNS / "0"], device="cpu"), read_card(folder / "card.json")
     source, images = recorded(runs[0].about), [folder / "new" / "data"]
     predict_new(settled(runs, card), source, images, folder / "new.csv", card=card)

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..core.cases import Cases
 from ..core.checks import number_of, per_cent
-from ..core.decompose import decompose
-from ..core.values import Draws
+from ..core.values import Draws, changed
 from ..core.varying import Varying
 from ..evaluation.evaluate import evaluate
 from ..evaluation.text import evaluation_table, factor_text, plain_text
@@ -136,26 +135,17 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
 def across_folds(parts: Sequence[Cases]) -> Cases:
     """Join what the network of each fold predicted for the cases it has not seen; `fold` says which one did."""
 
-    def joined(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        return None if values[0] is None else np.concatenate([np.asarray(value) for value in values])
-
-    draws = [part.draws for part in parts if part.draws is not None]
+    each = [part.draws for part in parts if part.draws is not None]
     mean, variance = (
-        np.concatenate([np.asarray(getattr(one, n)) for one in draws], axis=1) for n in ("mean", "variance")
+        np.concatenate([getattr(one, name) for one in each], axis=1) for name in ("mean", "variance")
     )
-    made = Draws(mean, variance, law=draws[0].law)
-    return Cases(
-        decompose(made),
-        joined("target"),
-        id=joined("id"),
-        group=joined("group"),
+    joined = Cases.concat(parts)
+    return changed(
+        joined,
+        draws=Draws(mean, variance, law=each[0].law),
         # The intervals are for a new patient; if only groups are named, the cases of a group belong together.
-        patient=joined("group") if parts[0].patient is None else joined("patient"),
+        patient=joined.cluster,
         fold=np.concatenate([np.full(len(part), k) for k, part in enumerate(parts)]),
-        unit=parts[0].unit,
-        names=parts[0].names,
-        draws=made,
     )
 
 

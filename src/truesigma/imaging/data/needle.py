@@ -1,7 +1,7 @@
 """Simulated OCT of a bevelled needle tip in speckle, as sparse voxels of a 64 x 64 x 64 cube.
 
 A volume that is mostly empty is a short list of bright voxels; the arg-max projections follow from the list alone, so
-thousands of cases take seconds. The same list makes the raw volume that the real loader projects to the same rows.
+thousands of cases take seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-SIDE, TOP = 64, 8
-VOLUME = (512, SIDE, SIDE)  # of a raw file
-# The 64 of its 504 rows below the first 8 that are kept, as a nearest-neighbour zoom picks them.
-ROWS = TOP + np.rint(np.arange(SIDE) * ((VOLUME[0] - TOP - 1) / (SIDE - 1))).astype(np.int64)
+SIDE = 64
 # Largest pose values, in mm and degrees, by which targets are divided.
 LARGEST = (0.999612, 0.999535, 0.599804, 5.99884, 5.998696, 7.998165)
 BEVEL, SHAFT, SPECKLE, STREAKS = 1600, 700, 240, 6  # points of each kind in a case, at most
@@ -90,23 +87,6 @@ def projections(voxels: Voxels) -> NDArray[np.uint8]:
         found = np.where(best > 0, SIDE - 1 - best % SIDE, 0)
         out[..., axis] = found.reshape(cases, SIDE, SIDE)
     return out
-
-
-def project(volume: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The arg-max projections (64, 64, 3) of a raw volume (512, 64, 64)."""
-    if volume.shape != VOLUME:
-        raise ValueError(f"volume has shape {volume.shape}; expected {VOLUME}")
-    cube = volume[ROWS].transpose(2, 0, 1)
-    return np.stack([cube.argmax(axis) for axis in range(3)], axis=-1).astype(np.uint8)
-
-
-def volume(voxels: Voxels, case: int) -> NDArray[np.uint8]:
-    """The raw volume (512, 64, 64) of one case, whose published projection is that case's row."""
-    cube = np.zeros((SIDE, SIDE, SIDE), np.int64)
-    np.maximum.at(cube, tuple(voxels.place[case].T), voxels.value[case])
-    # Depth rows between those that the loader keeps repeat the nearest one, so that the raw volume looks whole.
-    nearest = np.abs(np.arange(VOLUME[0])[:, None] - ROWS).argmin(1)
-    return cube.transpose(1, 2, 0)[nearest].astype(np.uint8)
 
 
 def _needle(rng: np.random.Generator, cases: int) -> Floats:

@@ -35,8 +35,8 @@ class Source:
         options: of the data set; text is taken for what the option expects.
         fold: that is held out of training; None: the data set's own splits.
 
-    >>> Source("oct", "data", {"size": "64"}).options
-    {'size': 64}
+    >>> Source("simulated", "data", {"cases": "64"}).options
+    {'cases': 64}
     """
 
     dataset: str

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host, as_array, to_host
-from ...core.values import Draws, Prediction
+from ...core.values import Draws, Prediction, changed
 
 FAR = 1e3  # in ranges of the target: that far from 0, single precision has four digits left
 SCALED = "scaled"  # written as the unit in files of predictions that were left as the network gives them
@@ -90,17 +90,13 @@ class Units:
 
     def draws(self, scaled: Draws) -> Draws:
         """Convert draws to the unit; the law stays."""
-        return Draws(
-            self.location(scaled.mean), self.variance(scaled.variance), mask=scaled.mask, law=scaled.law
-        )
+        return changed(scaled, mean=self.location(scaled.mean), variance=self.variance(scaled.variance))
 
     def prediction(self, scaled: Prediction) -> Prediction:
         """A prediction in the unit; the law, which is that of (y - location) / scale, stays."""
-        parts = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
-        made = {name: None if part is None else self.variance(part) for name, part in parts.items()}
-        rest = {name: getattr(scaled, name) for name in ("law", "mask")}
-        whole: dict[str, Any] = {**made, **rest}
-        return Prediction(self.location(scaled.location), **whole)
+        given = {name: getattr(scaled, name) for name in ("aleatoric", "epistemic", "spread")}
+        made = {name: self.variance(one) for name, one in given.items() if one is not None}
+        return changed(scaled, location=self.location(scaled.location), **made)
 
 
 def far_from_zero(offset: Host, factor: Host) -> bool:

@@ -2,10 +2,10 @@
 
 Where to get it: `load` makes it, from a seed, in a few seconds. Public domain.
 
-Layout, that of the real set, which `paper/datasets/oct.py` in a checkout reads::
+Layout, whose first file is that of the real set, which `paper/datasets/oct.py` in a checkout reads::
 
     root/projections.npz        `image`, `pose`, `name`, and beside them `truth` (case, 6) and `sigma` (case, 6)
-    root/data/<name>.npz        a few raw volumes, which project to the same rows
+    root/data/<name>.npz        the first few images, one in a file
 
 Each case has a visibility v, uniform on [0, 1]: the lower, the more of the needle is missing and the more speckle there
 is. Labels are pose = truth + sigma * Normal(0, 1), with sigma = (0.02 + 0.10 (1 - v)) of each pose value's range: a
@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...core.checks import check_whole
 from ...files.disk import BadFile, reading, write_atomically
 from ..data.augment import chain
 from ..data.dataset import DataSet, Split
-from ..data.needle import LARGEST, draw_voxels, project, projections, volume
+from ..data.needle import LARGEST, draw_voxels, projections
 from ..data.prepare import Normalise
 
 TITLE = "Simulated needle poses"
@@ -72,30 +73,27 @@ def load(
 
 
 def read(path: str) -> torch.Tensor:
-    """One raw volume file as this data set stores it: uint8 (3, 64, 64)."""
-    with reading(path), np.load(path, allow_pickle=False) as raw:
-        return torch.from_numpy(project(raw["data"]).transpose(2, 0, 1).copy())
+    """One image file as this data set stores it: uint8 (3, 64, 64)."""
+    with reading(path), np.load(path, allow_pickle=False) as kept:
+        return torch.from_numpy(kept["image"].transpose(2, 0, 1).copy())
 
 
-def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> None:
-    """Write a simulation into a folder: root/projections.npz, and root/data with some raw volumes.
+def simulate(root: str, *, cases: int = 4000, files: int = 3, seed: int = 0) -> None:
+    """Write a simulation into a folder: root/projections.npz, and root/data with some of the images.
 
     Arguments:
         root: the folder, made where it is not there.
         cases: number of cases.
-        raw: how many of them also as raw volumes, 2 MB each before compression.
+        files: how many of them also as a file each.
         seed: the same seed gives the same files; more cases begin with the same ones.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
-    >>> simulate(folder, cases=5, raw=1)
+    >>> simulate(folder, cases=5, files=1)
     >>> np.load(f"{folder}/projections.npz")["image"].shape
     (5, 64, 64, 3)
     """
-    if cases < 1 or not 0 <= raw <= cases:
-        raise ValueError(
-            f"cases={cases}, raw={raw}; expected at least one case and no more raw volumes than cases"
-        )
+    check_whole("cases", cases, 1)
     folder = Path(root)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     names = [f"simulated-{k:06d}.npz" for k in range(cases)]
@@ -109,11 +107,10 @@ def simulate(root: str, *, cases: int = 4000, raw: int = 3, seed: int = 0) -> No
         pose = truth + sigma * rng.normal(size=truth.shape)
         voxels = draw_voxels(truth, visibility, rng)
         parts.append((projections(voxels), pose, truth, sigma))
-        for k in range(start, min(start + CHUNK, raw)):
-            whole = {"data": volume(voxels, k - start), "pos": pose[k - start]}
-            _save(folder / "data" / names[k], whole)
     image, pose, truth, sigma = (np.concatenate(part)[:cases] for part in zip(*parts))
     kept = {"image": image, "pose": pose, "name": np.asarray(names)}
+    for name, one in zip(names[:files], image):
+        _save(folder / "data" / name, {"image": one})
     more = {"truth": truth, "sigma": sigma, "seed": np.array(seed)}
     _save(folder / "projections.npz", {**kept, **more})
 

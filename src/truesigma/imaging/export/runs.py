@@ -174,13 +174,9 @@ def _usual(inputs: Inputs) -> Tensor | None:
 def _noise(image: Mapping[str, Any], prepare: Any) -> Tensor:
     """Images of noise with the mean and the deviation of the training images, as they are stored."""
     noise = torch.randn(3, *image["shape"], generator=torch.Generator().manual_seed(0))
-    mean, sd, top = 0.5, 0.25, 255.0 if image["dtype"] == "uint8" else 1.0
-    if isinstance(prepare, Normalise):
-        top = prepare.top
-        axes = (-1, *[1] * (noise.ndim - 2))
-        if prepare.mean:
-            stored = top * (
-                torch.tensor(prepare.mean).view(axes) + torch.tensor(prepare.sd).view(axes) * noise
-            )
-            return stored.clamp(0, 255).round() if image["dtype"] == "uint8" else stored
-    return (top * (mean + sd * noise)).clamp(0, top)
+    eight = image["dtype"] == "uint8"
+    usual = Normalise((0.5,), (0.25,), 255.0 if eight else 1.0)
+    given = prepare if isinstance(prepare, Normalise) and prepare.mean else usual
+    mean, sd = (torch.tensor(one).view(-1, *[1] * (noise.ndim - 2)) for one in (given.mean, given.sd))
+    stored = given.top * (mean + sd * noise)
+    return stored.clamp(0, 255).round() if eight else stored

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ...core.cases import Cases
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
-from ...core.values import Draws, Prediction
+from ...core.values import Draws, Prediction, changed
 from ...files.images import ENDINGS, is_image, is_series
 from ..data.dataset import DataSet, Split, batches, resident
 from ..data.folder import FileReader
@@ -82,7 +82,10 @@ def predict_split(
     device = next(members[0].parameters()).device
     made = batches(resident(chosen, device), batch, prepare=data.prepare, device=device)
     images = _counted((one.images for one in made), progress)
-    value = _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
+    value = _sample(
+        nets, images, draws=draws, seed=seed, law=law, precision=precision, compile=compile, masks=masks,
+        moments=moments, note=note,
+    )  # fmt: skip
     target = chosen.target.cpu().numpy()
     if not scaled:
         value, target = units.convert(value), units.location(target)
@@ -90,7 +93,7 @@ def predict_split(
     if not known.any():
         return value
     if not known.all():
-        value = _masked(value, known)
+        value = changed(value, mask=known)  # outputs without a target count in no score
     prediction = decompose(value) if isinstance(value, Draws) else value
     return Cases(
         prediction,
@@ -109,18 +112,12 @@ def predict_images(
     files: Sequence[Path],
     way: Intake,
     *,
-    draws: int = 25,
-    seed: int = 0,
-    law: Law = Normal(),
     batch: int = 16,
-    precision: Precision = "fp32",
-    compile: bool = False,
-    masks: Masks = "common",
     moments: bool = True,
     skip_broken: bool = False,
     workers: int = 4,
     progress: Told | None = None,
-    note: Noted | None = None,
+    **how: Any,
 ) -> tuple[list[Path], Draws | Prediction]:
     """Predict new image files, without targets; images are streamed, so that a folder may have any size.
 
@@ -128,7 +125,7 @@ def predict_images(
         nets: one network for Monte-Carlo dropout; a list for an ensemble.
         files: the images, from `list_images`.
         way: how files become network input, from `intake`.
-        draws, seed, law, batch, precision, compile, masks, progress, note: as in `predict_split`.
+        batch, progress, how: as in `predict_split`: draws, seed, law, precision, compile, masks, note.
         moments: False keeps the draws.
         skip_broken: leave out files that cannot be read, instead of stopping and naming them.
         workers: threads that read files.
@@ -147,7 +144,7 @@ def predict_images(
     split = Split(reader, unknown, tuple(reader.names), inputs=inputs)
     made = batches(split, batch, prepare=way.prepare, device=device, workers=workers)
     images = _counted((one.images for one in made), progress)
-    return list(files), _sample(nets, images, draws, seed, law, precision, compile, masks, moments, note)
+    return list(files), _sample(nets, images, moments=moments, **how)
 
 
 def _reader(files: Sequence[Path], way: Intake) -> FileReader:
@@ -201,22 +198,19 @@ def _below(folder: Path, volumes: bool) -> Iterator[Path]:
 def _sample(
     nets: nn.Module | Sequence[nn.Module],
     images: Iterable[Tensor],
-    draws: int,
-    seed: int,
-    law: Law,
-    precision: Precision,
-    compile: bool,
-    masks: Masks,
+    *,
     moments: bool,
-    note: Noted | None,
+    law: Law = Normal(),
+    note: Noted | None = None,
+    seed: int = 0,
+    **how: Any,
 ) -> Draws | Prediction:
-    options: dict[str, Any] = {"precision": precision, "compile": compile, "masks": masks}
     if isinstance(nets, nn.Module) and moments:
-        return dropout_moments(nets, images, draws=draws, seed=seed, law=law, note=note, **options)
+        return dropout_moments(nets, images, seed=seed, law=law, note=note, **how)
     if isinstance(nets, nn.Module):
-        drawn = dropout_draws(nets, images, draws=draws, seed=seed, law=law, **options)
+        drawn = dropout_draws(nets, images, seed=seed, law=law, **how)
     else:
-        drawn = ensemble_draws(nets, images, law=law, precision=precision)
+        drawn = ensemble_draws(nets, images, law=law, precision=how.get("precision", "fp32"))
     if note is not None:
         note(error_of(drawn))
     return decompose(drawn) if moments else drawn
@@ -227,17 +221,3 @@ def _counted(images: Iterable[Tensor], progress: Told | None) -> Iterator[Tensor
         yield one
         if progress is not None:
             progress(len(one))
-
-
-def _masked(value: Draws | Prediction, known: Any) -> Draws | Prediction:
-    """Mask the outputs that have no target, so that no score counts them."""
-    if isinstance(value, Draws):
-        return Draws(value.mean, value.variance, mask=known, law=value.law)
-    return Prediction(
-        value.location,
-        aleatoric=value.aleatoric,
-        epistemic=value.epistemic,
-        law=value.law,
-        spread=value.spread,
-        mask=known,
-    )
