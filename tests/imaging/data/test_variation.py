@@ -59,7 +59,7 @@ def rod(length: float, pixel: tuple[float, ...], along: int, size: int = 49) -> 
 def test_what_turns_keeps_its_length_in_mm(pixel: tuple[float, ...], along: int) -> None:
     """Turned in pixels that are longer along one axis, a length of 6 mm would become one of up to 8."""
     image = rod(6.0, pixel, along % len(pixel))
-    step = Variation(rotate=20.0).step(("length",), (0.0,), (1.0,), len(pixel), True, pixel)
+    step = Variation(rotate=20.0).step(len(pixel), pixel=pixel)
     varied, _ = step(torch.stack([image] * 8), torch.zeros(8, 1), torch.Generator().manual_seed(0))
     places = np.stack(np.meshgrid(*[np.arange(49.0) * mm for mm in pixel], indexing="ij")).reshape(
         len(pixel), -1
@@ -80,7 +80,7 @@ def test_rows_and_columns_of_unlike_pixels_are_not_swapped() -> None:
 
 
 def _turned(image: torch.Tensor, pixel: tuple[float, ...]) -> torch.Tensor:
-    step = Variation(turn=True).step(("count",), (0.0,), (1.0,), 2, True, pixel)
+    step = Variation(turn=True).step(2, pixel=pixel)
     return step(image.expand(200, 1, 6, 6), torch.zeros(200, 1), torch.Generator().manual_seed(0))[0]
 
 
@@ -120,19 +120,19 @@ def test_what_cannot_be_varied_is_said(given: dict, problem: str) -> None:
 
 def test_coordinates_are_columns_of_whole_points() -> None:
     with pytest.raises(ValueError, match="coordinates has z; expected some of x, y"):
-        Variation(flip=True, coordinates=("x", "z")).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
+        Variation(flip=True, coordinates=("x", "z")).places(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
     with pytest.raises(ValueError, match="expected 2 for each point, x and y"):
-        Variation(flip=True, coordinates=("x",)).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
+        Variation(flip=True, coordinates=("x",)).places(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2)
 
 
 def test_coordinates_in_another_order_are_refused() -> None:
     with pytest.raises(ValueError, match="where tip_y is in the place of x"):
-        Variation(flip=True, coordinates=("tip_y", "tip_x")).step(("tip_y", "tip_x"), (0, 0), (1, 1), 2)
+        Variation(flip=True, coordinates=("tip_y", "tip_x")).places(("tip_y", "tip_x"), (0, 0), (1, 1), 2)
     columns = ("x1", "x2", "y1", "y2")
     with pytest.raises(ValueError, match="where x2 is in the place of y"):
-        Variation(coordinates=columns).step(columns, (0,) * 4, (1,) * 4, 2)
+        Variation(coordinates=columns).places(columns, (0,) * 4, (1,) * 4, 2)
     named = ("tip_x", "tip_y", "z-depth", "a", "b", "c")  # names without an axis are taken as they are
-    assert Variation(coordinates=named).step(named, (0,) * 6, (1,) * 6, 3) is not None
+    assert Variation(coordinates=named).places(named, (0,) * 6, (1,) * 6, 3) is not None
 
 
 def test_each_image_by_its_own_brightness() -> None:

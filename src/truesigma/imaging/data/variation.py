@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
+
+import numpy as np
 
 from .augment import Places, Step, chain, crop, flip, intensity, transpose, warp
 
@@ -19,8 +22,8 @@ class Variation:
         coordinates: target columns that are pixels from the image's corner, x, y (and z) of each point in turn: they
             move with the image.
 
-    >>> Variation(flip=True, coordinates=("x", "y")).step(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2) is not None
-    True
+    >>> Variation(flip=True, coordinates=("x", "y")).places(("x", "y"), (0.0, 0.0), (1.0, 1.0), 2).points
+    ((0, 1),)
     """
 
     flip: bool = False
@@ -40,20 +43,18 @@ class Variation:
 
     def step(
         self,
-        columns: tuple[str, ...],
-        offset: tuple[float, ...],
-        factor: tuple[float, ...],
         dimensions: int,
+        places: Places | None = None,
         square: bool = True,
         pixel: tuple[float, ...] = (),
     ) -> Step:
-        """The augmentation for targets of these columns, which are offset + factor * scaled.
+        """The augmentation of images.
 
-        dimensions: of the images. square: whether rows and columns have the same length.
+        dimensions: of the images. places: the targets that are coordinates, of `places`. square: whether rows and
+            columns have the same length.
         pixel: its mm along each axis, if known: images are then turned so that lengths in mm stay, and coordinates are
             in mm.
         """
-        places = self.places(columns, offset, factor, dimensions, pixel)
         steps: list[Step] = []
         if self.turn:
             steps += [partial(flip, axis=-1 - axis) for axis in range(dimensions)]
@@ -85,7 +86,10 @@ class Variation:
         dimensions: int,
         pixel: tuple[float, ...] = (),
     ) -> Places | None:
-        """The outputs that are coordinates, in pixels of the images that the network sees; arguments as for `step`."""
+        """The outputs that are coordinates, in pixels of the images that the network sees.
+
+        columns, offset, factor: of the targets, which are offset + factor * scaled. dimensions, pixel: as for `step`.
+        """
         if unknown := [name for name in self.coordinates if name not in columns]:
             raise ValueError(f"coordinates has {', '.join(unknown)}; expected some of {', '.join(columns)}")
         if len(self.coordinates) % dimensions:
@@ -93,25 +97,18 @@ class Variation:
                 f"coordinates has {len(self.coordinates)} columns; expected {dimensions} for each point, "
                 f"{'x, y and z' if dimensions == 3 else 'x and y'}"
             )
-        turned = [
-            name
-            for k, name in enumerate(self.coordinates)
-            if axis_of(name) not in ("", "xyz"[k % dimensions])
-        ]
-        if turned:
-            raise ValueError(
-                f"coordinates is {', '.join(self.coordinates)}, where {turned[0]} is in the place of "
-                f"{'xyz'[self.coordinates.index(turned[0]) % dimensions]}; expected {', '.join('xyz'[:dimensions])} of "
-                "the first point, then of the next"
-            )
+        for name, axis in zip(self.coordinates, cycle("xyz"[:dimensions])):
+            if axis_of(name) not in ("", axis):
+                raise ValueError(
+                    f"coordinates is {', '.join(self.coordinates)}, where {name} is in the place of {axis}; expected "
+                    f"{', '.join('xyz'[:dimensions])} of the first point, then of the next"
+                )
         at = [columns.index(name) for name in self.coordinates]
         points = tuple(tuple(at[k : k + dimensions]) for k in range(0, len(at), dimensions))
-        length = [1.0] * len(columns)
-        for k, output in enumerate(at):
-            length[output] = (pixel * dimensions if len(pixel) == 1 else pixel or (1.0,) * dimensions)[
-                -1 - k % dimensions
-            ]
-        known = [tuple(value / one for value, one in zip(values, length)) for values in (offset, factor)]
+        length = dict(zip(at, cycle(np.broadcast_to(pixel or 1.0, dimensions)[::-1].tolist())))
+        known = [
+            tuple(one / length.get(k, 1.0) for k, one in enumerate(values)) for values in (offset, factor)
+        ]
         return Places(points, *known) if points else None
 
 

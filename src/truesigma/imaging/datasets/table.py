@@ -178,8 +178,8 @@ def load(
     space = parts["train"].shape[1:]
     variation = Variation(flip, turn, rotate, scale, shift, intensity, tuple(comma_words(coordinates)))
     scaling = tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space)
-    varied = variation.step(*scaling, space[-1] == space[-2], layout.mm_per_pixel)
     places = variation.places(*scaling, layout.mm_per_pixel)
+    varied = variation.step(len(space), places, space[-1] == space[-2], layout.mm_per_pixel)
     augment = leaving_planes(varied, len(known))
     kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
     offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)

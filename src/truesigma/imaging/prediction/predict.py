@@ -200,17 +200,21 @@ def _sample(
     images: Iterable[Tensor],
     *,
     moments: bool,
-    law: Law = Normal(),
-    note: Noted | None = None,
+    draws: int = 25,
     seed: int = 0,
-    **how: Any,
+    law: Law = Normal(),
+    precision: Precision = "fp32",
+    compile: bool = False,
+    masks: Masks = "common",
+    note: Noted | None = None,
 ) -> Draws | Prediction:
+    how: dict[str, Any] = {"draws": draws, "seed": seed, "compile": compile, "masks": masks}
     if isinstance(nets, nn.Module) and moments:
-        return dropout_moments(nets, images, seed=seed, law=law, note=note, **how)
+        return dropout_moments(nets, images, law=law, precision=precision, note=note, **how)
     if isinstance(nets, nn.Module):
-        drawn = dropout_draws(nets, images, seed=seed, law=law, **how)
+        drawn = dropout_draws(nets, images, law=law, precision=precision, **how)
     else:
-        drawn = ensemble_draws(nets, images, law=law, precision=how.get("precision", "fp32"))
+        drawn = ensemble_draws(nets, images, law=law, precision=precision)
     if note is not None:
         note(error_of(drawn))
     return decompose(drawn) if moments else drawn
