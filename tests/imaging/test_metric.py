@@ -70,7 +70,7 @@ def test_batches_give_the_tally(settings, law):
     sample = draw(0, law=law, mask=True, weight=True)
     metric = fill(TallyMetric(**settings), sample)
     assert_same(metric.compute(), expected(sample, **settings).summary())
-    fitted, direct = sigma.from_tally(metric.tally), sigma.from_tally(expected(sample, **settings))
+    fitted, direct = sigma.fit(metric.tally), sigma.fit(expected(sample, **settings))
     assert fitted.factor == pytest.approx(direct.factor, rel=1e-12)
     assert fitted.standard_error == pytest.approx(direct.standard_error, rel=1e-9)
 
@@ -186,7 +186,7 @@ def work(rank, folder):
             metric.update(prediction, target, weight=weight, group=[("even", "odd")[rank]] * len(target))
     found = {name: float(value) for name, value in metric.compute().items()}
     with metric.sync_context():
-        found["standard_error"] = sigma.from_tally(metric.tally).standard_error
+        found["standard_error"] = sigma.fit(metric.tally).standard_error
     alone = float(metric.tally.summary()["n"])
     Path(folder, f"{rank}.json").write_text(json.dumps({**found, "alone": alone}))
     torch.distributed.destroy_process_group()
@@ -205,7 +205,7 @@ def test_two_ranks_make_one_whole(tmp_path):
     parts = {"": tally, **{f"{name}/": part for name, part in tally.groups.items()}}
     summary = {start + name: value for start, t in parts.items() for name, value in t.summary().items()}
     assert_same(found[0], summary)
-    assert errors == pytest.approx([sigma.from_tally(tally).standard_error] * 2, rel=1e-9)
+    assert errors == pytest.approx([sigma.fit(tally).standard_error] * 2, rel=1e-9)
     assert sum(alone) == tally.summary()["n"]  # and each rank keeps its own part
 
 

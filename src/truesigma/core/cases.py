@@ -155,7 +155,6 @@ def unread(prediction: Any, target: Any = None, *, weight: Any = None, patient: 
         check_alone(prediction, target, weight, patient)
         return prediction
     check_prediction(prediction)
-    check_target_given(target)
     patient = check_group(patient, len(prediction), "patient")
     target = target_beside(prediction.location, target)
     parts = {"prediction": prediction, "target": target, "weight": weight, "patient": patient}
@@ -169,12 +168,6 @@ def check_alone(value: Any, *others: Any) -> None:
         raise Refusal(
             f"targets, weights or names are given beside a {kind}, which holds its own; give it alone, or the arrays."
         )
-
-
-def check_target_given(target: Any) -> None:
-    """Refuse a prediction without its target."""
-    if target is None:
-        raise Refusal("a prediction is given without its target; expected both, or cases.")
 
 
 def first_group(group: Any) -> Any:

@@ -199,6 +199,8 @@ def check_target(location: Array, mask: Array, target: Any) -> Array:
 
 def target_beside(location: Array, target: Any) -> Array:
     """The target as an array beside the prediction; its shape is checked here, its numbers are not."""
+    if target is None:
+        raise Refusal("a prediction is given without its target; expected both, or cases.")
     target = as_array("target", target)
     namespace(location, target)  # of one library, on one device
     if tuple(target.shape) != tuple(location.shape):

@@ -153,7 +153,7 @@ class Elements:
 
     def error(self, kind: Error) -> Array:
         """Squared error of the mean prediction, or the mean squared error of the draws: (mu - y)^2 + spread."""
-        check_error(kind)
+        check_choice("error", kind, "mean", "draws")
         if kind == "mean":
             return self.squared
         if self.spread is None:
@@ -301,7 +301,7 @@ class Elements:
         plain = self if self.mask is None else self._masked
         if outputs == "separate":
             return plain
-        check_outputs(outputs)
+        check_choice("outputs", outputs, "separate", "mean")
         return plain if self.aleatoric.shape[1] == 1 else self.pooled
 
 
@@ -375,13 +375,3 @@ def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> El
     parts = {name: on_host(a).reshape((len(some), -1)) for name, a in arrays.items() if a is not None}
     made = Elements(flat_law(prediction.law), rows, **parts)
     return made if made.mask is None or made.is_large else made.elements
-
-
-def check_outputs(outputs: str) -> None:
-    """Each output is an element, or each case."""
-    check_choice("outputs", outputs, "separate", "mean")
-
-
-def check_error(error: str) -> None:
-    """Refuse an unknown kind of error: that of the mean prediction or of the draws is meant."""
-    check_choice("error", error, "mean", "draws")

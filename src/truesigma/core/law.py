@@ -328,7 +328,7 @@ class Empirical:
             raise Undefined("an empirical law of one value has no variance; it needs two different ones.")
         mass = np.diff(self.probability, prepend=0.0, append=1.0)
         off = np.pad(self.values, 1, "edge") - self.mean
-        return float(mass @ _mean_square(off[:-1], off[1:]))
+        return float(mass @ mean_square(off[:-1], off[1:]))
 
     def quantile(self, probability: float) -> float:
         check_level(probability, "probability")
@@ -347,7 +347,7 @@ class Empirical:
     def _integrals(self) -> tuple[Host, Host]:
         """Integral of F^2 up to each value, and of (1 - F)^2 from it on: the two halves of the CRPS."""
         step, p = np.diff(self.values), self.probability
-        rise, fall = (step * _mean_square(f[:-1], f[1:]) for f in (p, 1 - p))
+        rise, fall = (step * mean_square(f[:-1], f[1:]) for f in (p, 1 - p))
         return np.append(0.0, np.cumsum(rise)), np.append(np.cumsum(fall[::-1])[::-1], 0.0)
 
     def _locate(self, z: Array) -> tuple[Array, Array, Array, Array]:
@@ -379,8 +379,8 @@ class Empirical:
         index, low, f, inside = self._locate(z)
         rise, fall = (like(part, z) for part in self._integrals)
         p = xp.take(like(self.probability, z), index)
-        below = xp.take(rise, index) + (inside - low) * _mean_square(p, f)
-        above = xp.take(fall, index) - (inside - low) * _mean_square(1 - p, 1 - f)
+        below = xp.take(rise, index) + (inside - low) * mean_square(p, f)
+        above = xp.take(fall, index) - (inside - low) * mean_square(1 - p, 1 - f)
         return xp.reshape(below + above + xp.abs(xp.reshape(z, (-1,)) - inside), z.shape)
 
     def to_dict(self) -> dict[str, Any]:
@@ -389,7 +389,7 @@ class Empirical:
         return {**law, **table, "tails": self.tails, "cases": self.cases}
 
 
-def _mean_square(first: Array, last: Array) -> Array:
+def mean_square(first: Array, last: Array) -> Array:
     """The mean square of a uniform variable between two numbers."""
     return (first * first + first * last + last * last) / 3
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import plugins
 from .arrays import Host, namespace
-from .cases import Cases, check_alone, check_target_given
+from .cases import Cases, check_alone
 from .checks import check_choice, check_enough, check_kind
 from .elements import NO_ALEATORIC, NO_SPLIT, Part, every_element
 from .errors import Refusal
@@ -249,8 +249,6 @@ def on_cases(
         given = {name: converted(name, one, hints.get(name)) for name, one in given.items()}
         cases = prediction
         if not isinstance(prediction, taken):
-            if isinstance(prediction, Prediction):
-                check_target_given(target)
             cases = Cases(prediction, target, **data)
         else:
             check_alone(prediction, target, *data.values())

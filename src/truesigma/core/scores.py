@@ -54,17 +54,9 @@ class OfElements:
         return self.of(block.view(self.outputs))
 
 
-def of_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as one that is given all options of a metric, and takes those that are its own keywords."""
-    own = plugins.keywords(function).keys()
-
-    def call(value: Any, options: Options) -> Any:
-        given = {}
-        for name in own & options.keys():
-            given[name] = options[name]
-        return function(value, **given)
-
-    return call
+def with_own(function: Callable[..., Any], value: Any, options: Options) -> Any:
+    """Call a function of a metric with those of its options that are the function's own keywords."""
+    return function(value, **plugins.accepted(function, options))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +66,6 @@ class Mean:
     terms: Callable[..., Terms]
     finish: Callable[..., float] = float
 
-    def __post_init__(self) -> None:
-        vars(self).update(terms=of_options(self.terms), finish=of_options(self.finish))
-
     def key(self, name: str, options: Options) -> str:
         """The name of the sums in a tally; metrics that share one share the sums."""
         return f"{name} {options['level']}" if "level" in options else name
@@ -85,7 +74,7 @@ class Mean:
         """Sum up a block of cases: (weight, weighted sum of the terms)."""
 
         def sums(e: Elements) -> Array:
-            return pack(e.aleatoric, e.count, weighted_sum(e, self.terms(e, options)))
+            return pack(e.aleatoric, e.count, weighted_sum(e, with_own(self.terms, e, options)))
 
         return OfElements(sums, options.get("outputs", "separate"))
 
@@ -93,7 +82,7 @@ class Mean:
         """Prepare sums for each case: the number of columns in its row, and what its elements add to them."""
 
         def parts(e: Elements, weight: Host) -> Any:
-            terms = self.terms(e, options)
+            terms = with_own(self.terms, e, options)
             values = sum(factor * part for factor, part in terms) if isinstance(terms, list) else terms
             return [(0, weight), (1, weight * values)]
 
@@ -101,7 +90,7 @@ class Mean:
 
     def value(self, sums: Sum, options: Options) -> float:
         """The score, from the sums of some cases, or of their rows."""
-        return self.finish(sums[1] / _counted(sums[0]), options)
+        return with_own(self.finish, sums[1] / _counted(sums[0]), options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +98,6 @@ class Binned:
     """Weight, error and variance in bins of the variance, of which `finish` makes the score."""
 
     finish: Callable[..., float]
-
-    def __post_init__(self) -> None:
-        vars(self).update(finish=of_options(self.finish))
 
     def key(self, name: str, options: Options) -> str:
         return "variance"
@@ -150,7 +136,7 @@ class Binned:
             count, error, variance, whole = np.reshape(sums, (4, -1))
             bins = Bins(count[1:], error[1:], variance[1:], float(whole[0]))
         _counted(bins.total)
-        return self.finish(bins, options)
+        return with_own(self.finish, bins, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +144,6 @@ class Pit:
     """Shares of all elements in equal cells of |2 u - 1|, u the probability integral transform, for `finish`."""
 
     finish: Callable[..., float]
-
-    def __post_init__(self) -> None:
-        vars(self).update(finish=of_options(self.finish))
 
     def key(self, name: str, options: Options) -> str:
         return "pit"
@@ -174,7 +157,7 @@ class Pit:
         ]
 
     def value(self, sums: Sum, options: Options) -> float:
-        return self.finish(sums / _counted(sums.sum()), options)
+        return with_own(self.finish, sums / _counted(sums.sum()), options)
 
 
 Summed = Mean | Binned | Pit

@@ -106,15 +106,6 @@ class Sketch:
         return Sketch(float_bits(v), np.stack([w, e * w, v * w]), ends, keep)
 
     @staticmethod
-    def of_points(sums: Host, low: float, high: float, *, keep: int = SINGLE) -> "Sketch":
-        """Make a sketch from sums (3, point) of elements whose variances are all close to their point's mean."""
-        sums = sums[:, sums[0] > 0]
-        bits = float_bits(np.clip(sums[2] / sums[0], low, high))
-        if bits.size > keep:
-            return Sketch.in_cells(bits, list(sums), (low, high), keep)
-        return Sketch(bits, sums, (low, high), keep)
-
-    @staticmethod
     def in_cells(bits: Array, columns: list[Array], ends: tuple[float, float], keep: int) -> "Sketch":
         """Make a sketch by summing columns, beside the bits of their variances, in all cells between the ends."""
         grid = Grid.over(ends, keep)

@@ -15,8 +15,8 @@ import numpy as np
 from . import plugins
 from .arrays import pack
 from .cases import Cases, check_alone, members, unread
-from .checks import check_group, check_level, nothing_left
-from .elements import Error, Outputs, check_error, check_outputs
+from .checks import check_choice, check_group, check_level, nothing_left
+from .elements import Error, Outputs
 from .errors import Refusal
 from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sums
 from .law import Undefined
@@ -76,8 +76,8 @@ class Tally:
             error: "mean" or "draws", for UCE and ENCE.
             by_output: keep the factors of each output as well; outputs are then the same in every `add`, and few.
         """
-        check_outputs(outputs)
-        check_error(error)
+        check_choice("outputs", outputs, "separate", "mean")
+        check_choice("error", error, "mean", "draws")
         try:
             levels = tuple(float(level) for level in levels)
             known = None if edges is None else tuple(float(e) for e in edges)

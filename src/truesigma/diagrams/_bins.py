@@ -9,7 +9,7 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, flat, like, namespace
 from ..core.bins import Spacing, assign, bin_sums, segment_sums
-from ..core.elements import Elements, Error, Outputs, check_error, check_outputs
+from ..core.elements import Elements, Error, Outputs
 from ..core.factors import cluster_error
 from ..core.law import Undefined
 from ..core.scores import OfElements, Statistic, accumulate
@@ -57,8 +57,6 @@ class Calibration:
 
 def bin_runs(runs: list[Run], *, error: Error, outputs: Outputs, bins: int, spacing: Spacing) -> Calibration:
     """Bin all runs, with the UCE of each as the metric scores it."""
-    check_error(error)
-    check_outputs(outputs)
     # From the variances of all repeats, so that a bin means the same in each of them.
     edges = edges_over(runs, outputs=outputs, bins=bins, spacing=spacing)
     chosen: dict[str, Any] = {"outputs": outputs, "error": error}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.cases import Cases, check_alone, check_target_given
+from ..core.cases import Cases, check_alone
 from ..core.values import Prediction
 
 Run = tuple[Prediction, Any, Any]
@@ -12,7 +12,6 @@ Run = tuple[Prediction, Any, Any]
 def runs(given: Prediction | Cases | Sequence[Cases], target: Any, weight: Any = None) -> list[Run]:
     """List (prediction, target, weight) of each repeat."""
     if isinstance(given, Prediction):
-        check_target_given(target)
         return [(given, target, weight)]
     check_alone(given, target, weight)
     many = [given] if isinstance(given, Cases) else list(given)

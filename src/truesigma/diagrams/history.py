@@ -37,18 +37,10 @@ class History:
         return self.factor**2 * self.unseen_variance
 
     @property
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> Any:
         """Plain values by name, for a csv file."""
-        names = (
-            "epoch",
-            "train_mse",
-            "train_variance",
-            "unseen_mse",
-            "unseen_variance",
-            "factor",
-            "calibrated_variance",
-        )
-        return {name: plain(getattr(self, name)) for name in names}
+        parts = {name: part for name, part in vars(self).items() if name != "split"}
+        return plain({**parts, "calibrated_variance": self.calibrated_variance})
 
     def __repr__(self) -> str:
         return f"History({self.epoch.size} epochs, unseen cases: {self.split})"

@@ -8,7 +8,6 @@ DICOM (known by .dcm or by its first bytes; or a folder with the slices of one s
 from __future__ import annotations
 
 import warnings
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from .pictures import read_picture
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 NIFTI = (".nii", ".nii.gz", ".hdr", ".img")  # the last two are one image: its header, and its voxels
 ENDINGS = (*PICTURES, ".npy", *NIFTI[:3], ".dcm")  # of what is taken for an image in a folder
-DEFLATED = "1.2.840.10008.1.2.1.99"  # DICOM's transfer syntax that packs the whole file
 # Where an enhanced DICOM file keeps what the header of a slice would say.
 FRAME = (
     "PixelMeasuresSequence",
@@ -180,29 +178,16 @@ def dicom_pieces(path: Path, *, pixels: bool = True) -> list[Any]:
 
     pixels: False leaves them unread.
     """
+    pydicom = extra("pydicom", path)
     if not path.is_dir():
-        return [_dicom_piece(path, pixels)]
+        return [pydicom.dcmread(path, stop_before_pixels=not pixels)]
     files = sorted(file for file in path.iterdir() if _may_be_slice(file) and is_dicom(file))
     if not files:
         raise BadFile(f"{path.name}: a folder without DICOM files")
-    pieces = [_dicom_piece(file, pixels) for file in files]
+    pieces = [pydicom.dcmread(file, stop_before_pixels=not pixels) for file in files]
     if len({piece.get("SeriesInstanceUID") for piece in pieces}) > 1:
         raise BadFile(f"{path.name}: holds slices of more than one series; give each its own folder")
     return sorted(pieces, key=slice_position)
-
-
-def _dicom_piece(path: Path, pixels: bool) -> Any:
-    """Read a DICOM data set; one that is packed as a whole is measured before it is unpacked."""
-    pydicom = extra("pydicom", path)
-    head = pydicom.filereader.read_file_meta_info(path)
-    if head.get("TransferSyntaxUID") == DEFLATED:
-        size, unpacking = 0, zlib.decompressobj(-zlib.MAX_WBITS)
-        with path.open("rb") as file:
-            file.seek(144 + head.FileMetaInformationGroupLength)  # a preamble, four letters, and this length
-            while packed := unpacking.unconsumed_tail or file.read(1 << 16):
-                size += len(unpacking.decompress(packed, 1 << 18))
-                check_memory(path, size)
-    return pydicom.dcmread(path, stop_before_pixels=not pixels)
 
 
 def _decoded_size(piece: Any) -> int:

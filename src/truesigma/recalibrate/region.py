@@ -54,8 +54,7 @@ class Region:
 
     def score(self, prediction: Prediction, target: Any) -> Host:
         """How far out each target lies, (case,): at most `bound()` inside; NaN where a mask hides an output."""
-        self._check_outputs(prediction)
-        return _scores(_errors(select_part(prediction, self.part), target), self._matrix, self.shape)
+        return _scores(_errors(self._fitting(prediction), target), self._matrix, self.shape)
 
     def bound(self, level: float | None = None) -> float:
         """The score up to which the region goes; infinite where the calibration cases are too few for the level."""
@@ -76,8 +75,7 @@ class Region:
     def volume(self, prediction: Prediction, *, level: float | None = None) -> Host:
         """The volume of each case's region, (case,), in the target's unit to the power of the number of outputs."""
         outputs, bound = len(self.moments), self.bound(level)
-        self._check_outputs(prediction)
-        scale = np.sqrt(to_host(select_part(prediction, self.part).total).astype(np.float64) / self.unit)
+        scale = np.sqrt(to_host(self._fitting(prediction).total).astype(np.float64) / self.unit)
         if self.shape == "box":
             logarithm = outputs * math.log(2) + 0.5 * np.log(np.diag(self._matrix)).sum()
             reach = outputs * _log(bound)
@@ -90,8 +88,7 @@ class Region:
 
     def extent(self, prediction: Prediction, *, level: float | None = None) -> Interval:
         """The bounds of the region in each output: the box itself, or the one that an ellipsoid just fits in."""
-        self._check_outputs(prediction)
-        chosen, bound = select_part(prediction, self.part), self.bound(level)
+        chosen, bound = self._fitting(prediction), self.bound(level)
         reach = np.sqrt(np.diag(self._matrix)) * (bound if self.shape == "box" else math.sqrt(bound))
         xp = namespace(chosen.location)
         half = xp.sqrt(chosen.total / self.unit) * like(
@@ -123,12 +120,12 @@ class Region:
             turn = np.linspace(0, 2 * math.pi, points)
             z = np.stack([np.cos(turn), np.sin(turn)], axis=1) @ np.linalg.cholesky(self._matrix).T
             z *= math.sqrt(bound)
-        self._check_outputs(prediction)
-        chosen = select_part(prediction, self.part)
+        chosen = self._fitting(prediction)
         scale = np.sqrt(to_host(chosen.total).astype(np.float64) / self.unit).reshape(-1, 1, 2)
         return to_host(chosen.location).astype(np.float64).reshape(-1, 1, 2) + scale * z
 
-    def _check_outputs(self, prediction: Prediction) -> None:
+    def _fitting(self, prediction: Prediction) -> Prediction:
+        """The prediction with the part that the region is of; refused unless it has the same outputs."""
         check_prediction(prediction)
         outputs = math.prod(prediction.location.shape[1:])
         if outputs != len(self.moments) or prediction.law.unit != self.unit:
@@ -136,6 +133,7 @@ class Region:
                 f"the prediction has {outputs} outputs of the law {prediction.law.name}, and the region was fitted for "
                 f"{len(self.moments)}, or for another likelihood; expected the same. Fit it again."
             )
+        return select_part(prediction, self.part)
 
     @property
     def degrees_of_freedom(self) -> int:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from ..core.elements import Error, Outputs, Part
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
-from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import Solver, factor_from, gather
 
@@ -78,15 +77,6 @@ def fit(
     else:
         factor = factor_from(cases.sums, cases.law.moment, solver)
     return Sigma(factor.value, factor.standard_error, part)
-
-
-def from_tally(tally: Tally, *, part: Part = "total", solver: Solver = "closed") -> Sigma:
-    """Fit the factor from a tally; its clusters are patients, or else groups, or else cases.
-
-    >>> from_tally(Tally.empty().add(Prediction([0.0, 0.0], aleatoric=[1.0, 4.0]), [2.0, 4.0])).factor
-    2.0
-    """
-    return fit(tally, part=part, solver=solver)
 
 
 from_dict = restored(Sigma)

@@ -33,7 +33,7 @@ def test_a_group_of_one_case_has_a_summary_and_no_standard_error():
     tally = Tally.empty().add(sample.prediction(), sample.target, group=["a", "a", "a", "a", "b"])
     assert math.isfinite(tally.groups["b"].summary()["nll"])
     with pytest.raises(ValueError, match="one calibration case"):
-        sigma.from_tally(tally.groups["b"])
+        sigma.fit(tally.groups["b"])
 
 
 @pytest.mark.parametrize("outputs", ["separate", "mean"])
@@ -48,7 +48,7 @@ def test_sigma_from_a_tally_is_sigma_from_the_cases(outputs, part, grouped, law)
         some = sample.take(rows)
         names = None if group is None else group[rows]
         tally = tally.add(some.prediction(), some.target, weight=some.weight, group=names)
-    found = sigma.from_tally(tally, part=part)
+    found = sigma.fit(tally, part=part)
     assert sigma.fit(tally, part=part) == found
     with pytest.raises(ValueError, match=r"beside a Tally"):
         sigma.fit(tally, sample.target)
@@ -64,4 +64,4 @@ def test_cases_with_and_without_group_have_no_clusters():
     sample = draw(10)
     half = Tally.empty().add(sample.prediction(), sample.target, group=["a", "b"] * 20)
     with pytest.raises(ValueError, match="expected a group in every add, or in none"):
-        sigma.from_tally(tally_of(sample, half))
+        sigma.fit(tally_of(sample, half))

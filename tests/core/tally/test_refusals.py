@@ -14,12 +14,12 @@ def test_nothing_is_an_error():
     with pytest.raises(ValueError, match="no element is left"):
         Tally.empty().summary()
     with pytest.raises(ValueError, match="no element is left"):
-        sigma.from_tally(Tally.empty())
+        sigma.fit(Tally.empty())
     hidden = Sample(**{**vars(draw(15)), "mask": np.zeros((40, 3), dtype=bool)})
     with pytest.raises(ValueError, match="no element is left"):
         tally_of(hidden).summary()
     with pytest.raises(ValueError, match="no element is left"):
-        sigma.from_tally(tally_of(hidden))
+        sigma.fit(tally_of(hidden))
     unweighted = Sample(**{**vars(draw(15)), "weight": np.zeros(40)})
     with pytest.raises(ValueError, match="no element is left"):
         tally_of(unweighted).summary()

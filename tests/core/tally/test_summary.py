@@ -89,7 +89,7 @@ def test_no_aleatoric_part_is_no_silent_number():
     assert tally.summary()["factor_aleatoric"] is None
     assert math.isfinite(tally.summary()["factor"])
     with pytest.raises(ValueError, match=r"aleatoric variances? above 0"):
-        sigma.from_tally(tally, part="aleatoric")
+        sigma.fit(tally, part="aleatoric")
     weight = np.ones((40, 3))
     weight[3, 1] = 0.0
     counted = tally_of(Sample(**{**vars(sample), "aleatoric": aleatoric, "weight": weight}))
@@ -107,7 +107,7 @@ def test_small_weights_in_single_precision_are_not_rounded_to_0(small):
     ]
     tally = Tally.empty().add(Prediction(0 * y, aleatoric=v), y, weight=weight)
     assert tally.summary()["mse"] == pytest.approx(reference.score("mse", cases), rel=1e-5)
-    found = sigma.from_tally(tally)
+    found = sigma.fit(tally)
     factor, standard_error = reference.factor(cases)
     assert found.factor == pytest.approx(factor, rel=1e-5)
     assert found.standard_error == pytest.approx(standard_error, rel=1e-5)
@@ -128,4 +128,4 @@ def test_the_error_of_a_factor_of_means_in_single_precision(weighted):
     tally = Tally.empty(outputs="mean").add(
         Prediction(0 * y, aleatoric=v), y, weight=weight if weighted else None
     )
-    assert sigma.from_tally(tally).standard_error == pytest.approx(expected, rel=1e-3)
+    assert sigma.fit(tally).standard_error == pytest.approx(expected, rel=1e-3)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import Host
 from ..checks import check_level
-from ..law import Undefined
+from ..law import Undefined, mean_square
 from ..varying import Varying
 
 
@@ -37,16 +37,14 @@ class Histogram(Varying):
 
     def _cdf(self, z: Host) -> Host:
         index, steps = self._bin(z), self._steps()
-        low, high = (np.take_along_axis(self.edges, index + k, axis=-1)[..., 0] for k in (0, 1))
-        start, end = (np.take_along_axis(steps, index + k, axis=-1)[..., 0] for k in (0, 1))
+        (low, high), (start, end) = _ends(self.edges, index), _ends(steps, index)
         return start + (end - start) * np.clip((z - low) / (high - low), 0.0, 1.0)
 
     def quantile(self, probability: float) -> Host:
         check_level(probability, "probability")
         steps = self._steps()
         index = np.clip((steps < probability).sum(axis=-1) - 1, 0, self.probability.shape[-1] - 1)[..., None]
-        low, high = (np.take_along_axis(self.edges, index + k, axis=-1)[..., 0] for k in (0, 1))
-        start, end = (np.take_along_axis(steps, index + k, axis=-1)[..., 0] for k in (0, 1))
+        (low, high), (start, end) = _ends(self.edges, index), _ends(steps, index)
         return low + (high - low) * (probability - start) / np.where(end > start, end - start, 1.0)
 
     def _log_density(self, z: Host) -> Host:
@@ -66,12 +64,7 @@ class Histogram(Varying):
         index = np.clip((steps < share[..., None]).sum(axis=-1) - 1, 0, self.probability.shape[-1] - 1)[
             ..., None
         ]
-        low, high = (
-            np.take_along_axis(
-                np.broadcast_to(self.edges, (*size, self.edges.shape[-1])), index + k, axis=-1
-            )[..., 0]
-            for k in (0, 1)
-        )
+        low, high = _ends(np.broadcast_to(self.edges, (*size, self.edges.shape[-1])), index)
         return low + (high - low) * rng.uniform(size=size)
 
     def _crps(self, z: Host) -> Host:
@@ -79,10 +72,12 @@ class Histogram(Varying):
         split = np.clip(z[..., None], low, high)
         start, end = steps[..., :-1], steps[..., 1:]
         at = start + (end - start) * (split - low) / (high - low)
-        below = (split - low) * _mean_square(start, at)
-        above = (high - split) * _mean_square(1 - at, 1 - end)
+        below = (split - low) * mean_square(start, at)
+        above = (high - split) * mean_square(1 - at, 1 - end)
         return (below + above).sum(axis=-1) + np.abs(z - np.clip(z, self.edges[..., 0], self.edges[..., -1]))
 
 
-def _mean_square(first: Host, last: Host) -> Host:
-    return (first * first + first * last + last * last) / 3
+def _ends(values: Host, index: Host) -> tuple[Host, Host]:
+    """The values at both ends of each bin."""
+    low, high = (np.take_along_axis(values, index + k, axis=-1)[..., 0] for k in (0, 1))
+    return low, high
