@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # results print themselves as these tables
 DASH = "-"  # where a number is not defined
 MOST = 40  # groups that are printed
 BY_GROUP = {("rmse", None), ("uce", None), ("nll", None), ("crps", None), ("coverage", 0.9)}  # metric, level
+ROUNDING = 1e-6  # a smaller relative difference is none
 USUAL = (0.3, 5.0)  # factors that networks have; beyond these a mistake in the table is more likely
 
 
@@ -100,7 +101,9 @@ def evaluation_table(evaluation: "Evaluation", questions: Sequence[Mapping[str, 
     for i, cells in enumerate(cells for k, cells in enumerate(asked) if cells not in asked[:k]):
         shown = [cells.get(label) for label in labels]
         body.append((_title(next(iter(cells.items()))), *[_number(row) for row in shown]))
-        best.update((i, k + 1) for k in _best(shown))
+        values = {k + 1: None if row is None else row["value"] for k, row in enumerate(shown)}
+        first = next(iter(cells.values()))
+        best.update((i, k) for k in best_of(values, _metric_of(first["metric"])[0], first["level"]))
     head = ("metric", *labels)
     notes = (*_notes(evaluation), *_answers(evaluation, questions))
     return TextTable(_caption(evaluation), head, tuple(body), notes, frozenset(best))
@@ -260,21 +263,22 @@ def _number(row: Mapping[str, Any] | None) -> str:
     return short(row["value"], times) + spread
 
 
-def _best(shown: Sequence[Mapping[str, Any] | None]) -> list[int]:
-    """The positions of the best values in a line, if they differ."""
-    defined = [(k, row) for k, row in enumerate(shown) if row is not None and row["value"] is not None]
-    if len(defined) < 2:
-        return []
-    metric, level = _metric_of(defined[0][1]["metric"])[0], defined[0][1]["level"]
+def best_of(values: Mapping[Any, float | None], metric: ModuleType | None, level: float | None) -> list[Any]:
+    """The keys of the best values; none if they are all the same, to rounding, or only the metric knows.
+
+    >>> best_of({"none": 0.8, "sigma": 0.88, "aux": None}, plugins.load("metrics", "coverage"), 0.9)
+    ['sigma']
+    """
     better = "lower" if metric is None else plugins.said(metric, "BETTER")
     if better == "nominal" and level is None:
         return []
+    known = {key: value for key, value in values.items() if value is not None and math.isfinite(value)}
     sign = -1 if better == "higher" else 1
-    size = {
-        k: abs(row["value"] - level) if better == "nominal" else sign * row["value"] for k, row in defined
-    }
+    size = {key: abs(v - level) if better == "nominal" and level else sign * v for key, v in known.items()}
+    if not size or max(size.values()) - min(size.values()) <= ROUNDING * max(map(abs, size.values())):
+        return []
     least = min(size.values())
-    return [k for k, value in size.items() if value == least] if max(size.values()) > least else []
+    return [key for key, value in size.items() if value == least]
 
 
 def _caption(evaluation: "Evaluation") -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
 
-T = TypeVar("T", Prediction, Draws)
 BEFORE = "none"
 
 
@@ -80,11 +79,15 @@ class Subject:
         """Before and after by their label; only one of them if nothing was recalibrated."""
         return {label: self.cases[label] for label in dict.fromkeys((BEFORE, self.label))}
 
+    @property
+    def part(self) -> Any:
+        """The part of the uncertainty that is recalibrated, and kept."""
+        return getattr(self.cards[self.label].recalibration, "part", "total")
+
     def options(self, metric: str) -> dict[str, Any]:
         """Say what the recipe asks of a metric."""
         accepted = plugins.options("metrics", plugins.load("metrics", metric))
-        part = getattr(self.cards[self.label].recalibration, "part", "total")
-        chosen = self.recipe.score_options(metric, "aleatoric" if part == "aleatoric" else "total")
+        chosen = self.recipe.score_options(metric, self.part)
         return {key: value for key, value in chosen.items() if key in accepted}
 
     def name_of(self, case: Any) -> str:
@@ -119,14 +122,13 @@ def make_subject(
     """Fit the recalibrations, as `evaluate` does, and apply them to test cases on the host, in float64."""
     check_level(level)
     chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
-    shape = _outputs(calibration.prediction)
-    _check_outputs("test", test.prediction, shape)
-    judged, whole = calibration, test
+    calibration, host = on_host(calibration), on_host(test)
+    _check_outputs("test", host.prediction, calibration)
+    judged = calibration
     wanted = choose_all(recalibrations, chosen).values()
     about_bounds = any("bounds" in plugins.said(one.module, "NEEDS") for one in wanted)
     if known_at_levels(calibration.prediction.law) and not about_bounds:
-        judged, whole = (_with(c, changed(c.prediction, law=Normal())) for c in (calibration, test))
-    host = on_host(whole)
+        judged, host = (_with(c, changed(c.prediction, law=Normal())) for c in (judged, host))
     fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], judged, chosen)
     cards = {label: describe(one.fitted, judged, recipe=chosen) for label, one in fits.items()}
     cases = {label: _with(host, card(host)) for label, card in cards.items()}
@@ -137,20 +139,16 @@ def make_subject(
     if shifted is not None:
         given = on_host(shifted) if isinstance(shifted, Cases) else shifted
         made = cards[list(cards)[-1 if len(cards) < 2 else 1]](given)
-        _check_outputs("shifted", made, shape)
+        _check_outputs("shifted", made, judged)
         moved = _with(given, made) if isinstance(given, Cases) else made
     return Subject(calibration, cases, cards, chosen, level, plan, asked, moved, images, files or {})
 
 
-def _outputs(prediction: Prediction) -> tuple[int, ...]:
-    return tuple(prediction.location.shape[1:])
-
-
-def _check_outputs(name: str, prediction: Prediction, shape: tuple[int, ...]) -> None:
-    if _outputs(prediction) != shape:
+def _check_outputs(name: str, prediction: Prediction, calibration: Cases) -> None:
+    given, expected = (p.location.shape[1:] for p in (prediction, calibration.prediction))
+    if given != expected:
         raise ValueError(
-            f"the {name} cases have outputs of shape {_outputs(prediction)}, the calibration cases {shape}; expected "
-            "the same."
+            f"the {name} cases have outputs of shape {given}, the calibration cases {expected}; expected the same."
         )
 
 
@@ -161,20 +159,17 @@ def _with(cases: Cases, prediction: Prediction) -> Cases:
 
 def on_host(cases: Cases) -> Cases:
     """Convert the cases to float64 numpy arrays."""
-    rest = {"target": _host(cases.target), "weight": _host(cases.weight)}
-    draws = None if cases.draws is None else _all_on_host(cases.draws)
-    return changed(cases, prediction=_all_on_host(cases.prediction), draws=draws, **rest)
 
+    def host(values: Any) -> Any:
+        held = None if values is None else to_host(values)
+        return held if held is None or held.dtype == bool else held.astype(np.float64)
 
-def _all_on_host(value: T) -> T:
-    return changed(value, **{name: _host(part) for name, part in vars(value).items() if name != "law"})
+    def moved(value: Any) -> Any:
+        return changed(value, **{name: host(part) for name, part in vars(value).items() if name != "law"})
 
-
-def _host(values: Any) -> Any:
-    if values is None:
-        return None
-    held = to_host(values)
-    return held if held.dtype == bool else held.astype(np.float64)
+    rest = {"target": host(cases.target), "weight": host(cases.weight)}
+    draws = None if cases.draws is None else moved(cases.draws)
+    return changed(cases, prediction=moved(cases.prediction), draws=draws, **rest)
 
 
 def sigma_of(prediction: Prediction) -> Host:

@@ -6,7 +6,6 @@ from report_samples import make, subject_of
 
 import truesigma as ts
 from truesigma.core import plugins
-from truesigma.evaluation.bootstrap import Estimate
 from truesigma.evaluation.chance import calibrated_range
 from truesigma.page.sections import scores
 
@@ -51,12 +50,3 @@ def test_chance_alone():
     low, high = calibrated_range(laplace, [("mae", {})])[0]
     assert low < 1 < high  # E|z| = 1 for b = 1
     assert high - low < 0.1
-
-
-def test_what_is_nominal_without_a_level_has_no_best(monkeypatch):
-    """A metric of one's own may be best at 1, say; which of two values is better, only its file knows."""
-    from types import SimpleNamespace
-
-    monkeypatch.setattr(ts.metrics.rmse, "BETTER", "nominal")
-    values = {"none": Estimate(4.0), "sigma": Estimate(1.0)}
-    assert scores._best(SimpleNamespace(metric="rmse", options={}, values=values), list(values)) is None

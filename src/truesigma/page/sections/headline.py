@@ -19,7 +19,7 @@ from ...evaluation.verdicts import for_whom_not, headline, told
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element
 from ..numbers import capital, estimate_parts, number, percent
-from ..subject import BEFORE, Subject, counted, on_host
+from ..subject import BEFORE, Subject, counted
 from .scores import Score
 
 CONFIDENCE = 0.95  # of the factor's interval
@@ -45,7 +45,7 @@ def section(subject: Subject, scores: list[Score]) -> Section:
     notes = (
         _remedy(subject),
         _about(subject),
-        few_patients(on_host(subject.calibration)) if factor is not None else "",
+        few_patients(subject.calibration) if factor is not None else "",
         groups_not_counted(subject),
     )
     first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", _first(subject)).groups()  # type: ignore[union-attr]
@@ -153,9 +153,9 @@ def _about(subject: Subject) -> str:
 
 def clusters_of(calibration: Cases) -> int:
     """Count the patients, groups in their place, or cases, behind the factor's standard error."""
-    cases = on_host(calibration)
-    some = counted(cases).reshape(len(cases), -1).any(axis=1)
-    return int(some.sum()) if cases.cluster is None else len(np.unique(np.asarray(cases.cluster)[some]))
+    some = counted(calibration).reshape(len(calibration), -1).any(axis=1)
+    names = calibration.cluster
+    return int(some.sum()) if names is None else len(np.unique(np.asarray(names)[some]))
 
 
 def _remedy(subject: Subject) -> str:

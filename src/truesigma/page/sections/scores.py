@@ -1,6 +1,5 @@
 """Every score before and after, its paired difference, and what a model whose sigma is true would score."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +8,8 @@ from ...core import plugins
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.chance import calibrated_range
 from ...evaluation.replicates import Replicates, Resampling, replicate
-from ...evaluation.scoring import LEVELS
+from ...evaluation.scoring import LEVELS, asked_metrics, items_of
+from ...evaluation.text import best_of
 from ..blocks import Section, cell, columns, how_to_read, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import DASH, capital, number, percent
@@ -100,20 +100,15 @@ def _rounded(change: Estimate, size: float) -> Estimate:
 
 def _requests(subject: Subject) -> list[Request]:
     """List what to score: the name of the row, its metric, and its options."""
-    lines: list[Request] = []
+    asked: list[Any] = []
     for metric in plugins.usual("metrics"):
-        options = subject.options(metric)
-        levels = (
-            [subject.level] if "level" in plugins.options("metrics", plugins.load("metrics", metric)) else []
-        )
-        if metric == "coverage":
-            levels = sorted({*LEVELS, subject.level})
-        lines += [(metric, metric, {**options, "level": level}) for level in levels]
-        lines += [] if levels else [(metric, metric, options)]
-        if metric == "uce" and subject.before.prediction.epistemic is not None:
-            other = "draws" if options.get("error", "mean") == "mean" else "mean"
-            lines.append((f"uce_{other}", metric, {**options, "error": other}))
-    return lines
+        levels = sorted({*LEVELS, subject.level}) if metric == "coverage" else [subject.level]
+        known = "level" in plugins.options("metrics", plugins.load("metrics", metric))
+        asked += [(metric, {"level": level}) for level in levels] if known else [metric]
+    items = items_of(asked_metrics(asked), subject.recipe, subject.part)
+    split = subject.before.prediction.epistemic is not None
+    lines = [(one.name, plugins.address(one.metric), dict(one.options)) for one in items]
+    return [line for line in lines if split or line[0] == line[1]]
 
 
 def _title(name: str, metric: str, options: dict[str, Any]) -> str:
@@ -138,10 +133,12 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         words = "" if score.name in explained else OTHER.get(score.name, own)
         explained.add(score.name)
         name = join([link, element("small", {"class": "explain"}, words)])
-        best = _best(score, labels)
+        values, level = {k: one.value for k, one in score.values.items()}, score.options.get("level")
+        metric = None if score.metric in PRICES else plugins.load("metrics", score.metric)
+        best = best_of(values, metric, level) if metric else []
         shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
         cells = [cell(name, head=True)]
-        cells += [value_cell(score.values[label], best=label == best, **shown) for label in labels]
+        cells += [value_cell(score.values[label], best=label in best, **shown) for label in labels]
         if subject.recalibrated:
             change = score.change or Estimate(None)
             cells.append(value_cell(_times(change, 100) if score.share else change))
@@ -175,23 +172,6 @@ def range_text(score: Score) -> str:
     low, high = (times * bound for bound in score.ideal)
     step = (high - low) / 4 or None
     return f"{number(low, step)} to {number(high, step)}{' %' if score.share else ''}"
-
-
-def _best(score: Score, labels: list[str]) -> str | None:
-    """Return the label of the best value; None if they are all the same, or none is defined."""
-    better = plugins.load("metrics", score.metric).BETTER
-    if better == "nominal" and "level" not in score.options:
-        return None  # what is nominal, only the metric knows
-    value = {label: score.values[label].value for label in labels}
-    sizes = {
-        label: abs(v - score.options["level"]) if better == "nominal" else -v if better == "higher" else v
-        for label, v in value.items()
-        if v is not None and math.isfinite(v)
-    }
-    span = max(sizes.values(), default=0.0) - min(sizes.values(), default=0.0)
-    if score.metric in PRICES or span <= 1e-6 * max(map(abs, sizes.values()), default=0.0):
-        return None
-    return min(sizes, key=lambda label: sizes[label])
 
 
 def _row(score: Score, labels: list[str]) -> dict[str, Any]:
