@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from truesigma import Cases, Prediction, Tally, calibrate, read, write
+from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
 from truesigma.core import plugins
 from truesigma.evaluation.compare import compare, fold_of
-from truesigma.evaluation.questions import questions
+from truesigma.evaluation.inference.clustered import both_averages, view_of
+from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.replicates import Resampling, clusters_by
+from truesigma.evaluation.verdicts import lines
 
 
 def made(seed=0, patients=40, each=6, outputs=0, group=True):
@@ -152,3 +154,34 @@ def test_wrong_names_are_refused():
     with pytest.raises(ValueError, match="patient is empty in 1 of 2 cases"):
         Cases(p, [1.0, 2.0], patient=["A", None])
     assert Cases(p, [1.0, 2.0], group={}).group is None
+
+
+def of_unequal_patients(seed, worse):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 30, size=60)
+    patient = np.repeat(np.arange(60), sizes)
+    spread = np.where(sizes[patient] > 20, worse, 1.0)
+    z = spread * (rng.normal(size=60)[patient] + rng.normal(size=patient.size)) / math.sqrt(2)
+    return Cases(Prediction(0 * z, aleatoric=0 * z + 1), z, patient=patient)
+
+
+def test_both_averages_appear_where_they_differ():
+    """An interval may hold a share of the cases, and another of a patient's, where those with many cases are worse."""
+    shown = {1.0: 0, 2.0: 0}
+    for worse in shown:
+        for seed in range(100):
+            cases = of_unequal_patients(seed, worse)
+            view = view_of(cases, cases.prediction, grouped=True)
+            found = both_averages(view.holds(0.9), view)
+            shown[worse] += found is not None
+            if found is not None:
+                held = np.abs(cases.target) < 1.6448536
+                each = [held[cases.patient == name].mean() for name in range(60)]
+                assert found == pytest.approx((held.mean(), np.mean(each)), abs=1e-4)
+    assert shown[1.0] <= 8
+    assert shown[2.0] >= 80
+    sets = of_unequal_patients(0, 2.0), of_unequal_patients(1, 2.0)
+    found = evaluate(*sets, recalibrations=["none", "sigma"], metrics=["rmse"])
+    words = lines(found.questions, "sigma", QUESTIONS)[-1]
+    assert words.startswith("Whose average?")
+    assert "% of the cases; of a patient's cases" in words

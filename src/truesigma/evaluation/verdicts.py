@@ -247,8 +247,8 @@ def lines(rows: Sequence[Row], label: str, asked: Mapping[str, str]) -> list[str
         for when, row in said.items():
             title = f"  after {label}" if when == "after" else asked[key]
             found.append(f"{title:<30}{row['verdict']:<9}{row['words']}")
-    whom = for_whom_not(rows, label)
-    return [*found, f"{'For whom not?':<30}{whom}"] if whom else found
+    last = {"For whom not?": for_whom_not(rows, label), "Whose average?": whose_average(rows, label)}
+    return [*found, *(f"{title:<30}{words}" for title, words in last.items() if words)]
 
 
 def whole(rows: Sequence[Row], label: str) -> dict[str, Row]:
@@ -374,6 +374,15 @@ def for_whom_not(rows: Sequence[Row], label: str, besides: Sequence[str] = ()) -
         if name not in besides
     ]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def whose_average(rows: Sequence[Row], label: str) -> str:
+    """Say what intervals hold of the cases and of a patient's, where the two differ by more than their error."""
+    both = whole(rows, label)["size"]["parts"].get("averages")
+    if both is None:
+        return ""
+    cases, patients = map(per_cent, both)
+    return f"{100 * CONTENT:.0f} % intervals hold {cases} % of the cases; of a patient's cases, {patients} % on average"
 
 
 def _listed(words: Sequence[str]) -> str:

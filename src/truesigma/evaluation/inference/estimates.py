@@ -121,6 +121,8 @@ def _size(asked: Asked) -> Answer:
     parts["calibration"] = None if known is None else math.exp(known.value)
     parts["content"] = _content(asked.test)
     parts["content_by_size"] = _promised(asked.test, parts["test"])
+    if asked.test.of_patients and asked.output is None and asked.group is None:
+        parts["averages"] = clustered.both_averages(asked.test.holds(CONTENT), asked.test)
     found = judged = seen
     if after:
         assert known is not None

@@ -15,7 +15,7 @@ from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_patients
 from ...evaluation.inference.estimates import RISK
 from ...evaluation.questions import QUESTIONS
-from ...evaluation.verdicts import for_whom_not, headline, told
+from ...evaluation.verdicts import for_whom_not, headline, told, whose_average
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element
 from ..numbers import capital, estimate_parts, number, percent
@@ -103,6 +103,8 @@ def _answers(subject: Subject, factor: Estimate | None) -> Html:
     if whom:
         link = element("a", {"href": "#breakdown"}, "See each of them.")
         lines += [element("dt", None, "For whom not?"), element("dd", None, f"{whom}. ", link)]
+    if whose := whose_average(subject.answers, subject.label):
+        lines += [element("dt", None, "Whose average?"), element("dd", None, f"{whose}.")]
     return element("dl", {"class": "answers"}, *lines)
 
 
