@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...core.checks import check_level, check_whole
+from ...core.checks import check_kind, check_level, check_whole
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction
@@ -130,10 +130,7 @@ def to_onnx(
     for level in levels:
         check_level(level)
     if card is not None:
-        if not isinstance(card, Card):
-            raise ValueError(f"card is a {type(card).__name__}; expected a Card: read_card(path) reads one.")
-        check_exportable(card)
-        _check_unit(card, units, in_unit)
+        _check_sayable(card, units, in_unit)
     nets = list(nets) if isinstance(nets, nn.ModuleList) else nets
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
     dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
@@ -149,51 +146,67 @@ def to_onnx(
         probe = dropout_draws(members[0], [prepared], law=law, **sampling)
     else:
         probe, inner = ensemble_draws(members, [prepared], law=law), Members(members)
+        sampling = {"draws": len(members)}
     units = units or Units((card.unit if card else "",), np.zeros(1), np.ones(1))
-    passes = sampling["draws"] if dropout else len(members)
     if card is not None:
-        _check_card(card, probe, passes, dropout)
-        if in_unit:
-            _doubt_unit(card, decompose(probe))
+        _check_card(card, probe, sampling["draws"], dropout, in_unit)
     finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
     model = Calibrated(inner, finish, prepare, given).eval()
-
     constants = inner.masks if isinstance(inner, DropoutPasses) else []
     entering = {STORED if reading else INPUT: images} | ({} if numbers is None else {BESIDE: numbers})
     proto = onnx_graph(model, entering, constants, outputs=finish.names)
     proto = proto if reading is None else reading.before(proto)
-    shape: tuple[int | str, ...] = ("case", *(int(n) for n in images.shape[1:]))
-    shape = shape if reading is None else reading.shape
-    kind = "dropout" if dropout else "ensemble" if len(members) > 1 else "single pass"
-    described = {
+    shape: tuple[int | str, ...] = ("case", *map(int, images.shape[1:])) if reading is None else reading.shape
+    metadata = _sealed(proto, {**_describe(model, shape, sampling, reading), **(about or {})})
+    agreed: list[float] = []
+
+    def write(part: Path) -> None:
+        part.write_bytes(proto.SerializeToString())
+        random = sampling.get("masks") == "independent"
+        agreed[:] = verify(part, model, entering, None if random else probe, reading)
+
+    write_atomically(target, write)
+    outputs, (relative, in_units) = tuple(finish.names), agreed
+    return Exported(target, shape, outputs, sampling["draws"], relative, in_units, tuple(known), metadata)
+
+
+def _describe(
+    model: Calibrated, shape: tuple[int | str, ...], sampling: Mapping[str, Any], reading: Reading | None
+) -> dict[str, Any]:
+    """Describe a model for the metadata of its file."""
+    given, finish = model.inputs, model.finish
+    several = "ensemble" if sampling["draws"] > 1 else "single pass"
+    kind = "dropout" if isinstance(model.passes, DropoutPasses) else several
+    beside = {
+        "name": BESIDE,
+        "dtype": "float32",
+        "shape": ("case", len(given)),
+        "order": list(given.names),
+        "standardised inside": given.to_list(),
+    }
+    return {
         "input": {"name": INPUT, "dtype": "float32", "shape": shape},
         **({} if reading is None else reading.describe()),
-        **({"inputs": _describe(given)} if given else {}),
+        **({"inputs": beside} if given else {}),
         "outputs": finish.describe(),
-        "unit": units.text,
-        **({"names": units.names} if units.names else {}),
-        "sampling": {"kind": kind, **(sampling if dropout else {"draws": passes})},
+        "unit": finish.units.text,
+        **({"names": finish.units.names} if finish.units.names else {}),
+        "sampling": {"kind": kind, **sampling},
         "date": now(),
         "versions": {**versions(), "torch": torch.__version__},
-        **({} if card is None else {"card": card.to_dict()}),
-        **(about or {}),
+        **({} if finish.card is None else {"card": finish.card.to_dict()}),
     }
+
+
+def _sealed(proto: Any, described: Mapping[str, Any]) -> dict[str, str]:
+    """Put metadata into a model, and the hash of it all; return them."""
     metadata = {name: v if isinstance(v, str) else json.dumps(plain(v)) for name, v in described.items()}
     proto.producer_name, proto.producer_version = "truesigma", versions()["truesigma"]
     for name, text in metadata.items():
         proto.metadata_props.add(key=name, value=text)
     metadata["sha256"] = content_hash(proto)
     proto.metadata_props.add(key="sha256", value=metadata["sha256"])
-    difference = far = 0.0
-
-    def write(part: Path) -> None:
-        nonlocal difference, far
-        part.write_bytes(proto.SerializeToString())
-        random = dropout and sampling["masks"] == "independent"
-        difference, far = verify(part, model, entering, None if random else probe, reading)
-
-    write_atomically(target, write)
-    return Exported(target, shape, tuple(finish.names), passes, difference, far, tuple(known), metadata)
+    return metadata
 
 
 def check_path(out: str | Path) -> Path:
@@ -202,17 +215,6 @@ def check_path(out: str | Path) -> Path:
     if target.suffix.lower() != ".onnx":
         raise BadFile(f"{out} should end in .onnx.")
     return target
-
-
-def _describe(inputs: Inputs) -> dict[str, Any]:
-    """Describe the second tensor of the file."""
-    return {
-        "name": BESIDE,
-        "dtype": "float32",
-        "shape": ("case", len(inputs)),
-        "order": list(inputs.names),
-        "standardised inside": inputs.to_list(),
-    }
 
 
 def _check_beside(beside: Tensor | None, inputs: Inputs) -> Tensor | None:
@@ -243,8 +245,10 @@ def _three(values: Tensor) -> Tensor:
     return torch.cat([values[:2], values[-1:]]).detach().to("cpu", torch.float32)
 
 
-def _check_unit(card: Card, units: Units | None, in_unit: bool) -> None:
-    """Refuse to name a unit if nothing says that the network's outputs are in it, or are converted to it."""
+def _check_sayable(card: Card, units: Units | None, in_unit: bool) -> None:
+    """Refuse a card that no graph can hold, or whose unit nothing says the network's outputs to be in."""
+    check_kind("card", card, Card, "a Card: read_card(path) reads one")
+    check_exportable(card)
     if card.unit not in ("", SCALED) and units is None and not in_unit:
         raise ValueError(
             f"the card was fitted in {card.unit}, and nothing says what the network's outputs are: most networks are "
@@ -264,22 +268,17 @@ def _doubt_unit(card: Card, example: Prediction) -> None:
     odd = (example.scale < smallest / ODD) | (example.scale > ODD * largest)
     if not (far.all(0) | odd.all(0)).any():
         return
-    found, fitted = (
-        f"{one:.3g} to {other:.3g} with a sigma of {least:.3g} to {most:.3g}"
-        for one, other, least, most in (
-            (x.min(), x.max(), s.min(), s.max())
-            for x, s in ((example.location, example.scale), (seen["location"], seen["scale"]))
-        )
-    )
     warnings.warn(
-        f"in_unit=True says that the network's outputs are in {card.unit}, but for the example they are {found}, and "
-        f"the card was fitted on {fitted}. If the network learned standardised targets, give units=Units((unit,), "
+        f"in_unit=True says that the network's outputs are in {card.unit}, but for the example they are "
+        f"{example.location.min():.3g} to {example.location.max():.3g} with a sigma of {example.scale.min():.3g} or "
+        f"more, and the card was fitted on {low.min():.3g} to {high.max():.3g} with {smallest.min():.3g} or more. If "
+        "the network learned standardised targets, give units=Units((unit,), "
         "offset, factor) instead; if the example is not of real images, give some.",
         stacklevel=3,
     )
 
 
-def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
+def _check_card(card: Card, probe: Draws, passes: int, dropout: bool, in_unit: bool) -> None:
     """Refuse a card that was fitted on predictions of another kind; its law and unit are checked where it is used."""
     fitted, count = card.data.get("draws", passes), math.prod(probe.mean.shape[2:])
     if card.data.get("outputs", count) != count:
@@ -292,3 +291,5 @@ def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
             f"the card was fitted on {fitted} draws of each case, the model would make {passes}: another sigma. Fit "
             "the card on predictions made as here; `truesigma predict RUN --deterministic` makes those without dropout."
         )
+    if in_unit:
+        _doubt_unit(card, decompose(probe))
