@@ -1,35 +1,22 @@
 """The figures of a run: calibration before and after, intervals, rejection, and the training's history."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
-
-from ..core.cases import Cases
 from ..core.law import Undefined
-from ..core.values import Prediction
+from .ledger import RUNS
+from .work import Work
 
 ROW = 3  # calibration diagrams side by side
 
 
-def draw_figures(
-    folder: Path,
-    made: Mapping[str, Prediction],
-    chosen: str,
-    test: Cases,
-    training: Path | Iterable[Mapping[str, Any]],
-) -> None:
-    """Draw the test cases as PDF and PNG; what a law does not define is left out.
-
-    Args:
-        folder: where the files go.
-        made: the prediction under each recalibration, by its name.
-        chosen: of these, the one that rejection is shown for.
-        test: with the targets.
-        training: its history.csv, or the rows of it.
-    """
+def draw(work: Work) -> list[str]:
+    """Draw the test cases as PDF and PNG, under each recalibration; what a law does not define is left out."""
     from ..diagrams import calibration, coverage, history, rejection
     from ..diagrams._style import save, style
+    from ..imaging.training.folder import HISTORY
 
+    folder, test = work.folder / "figures", work.test
+    given, group = work.recipe.prediction(test), test.first_group
+    made = {label: fit.fitted(given, group=group) for label, fit in work.shown.items()}
+    chosen, training = next(iter(made)), work.folder / RUNS / "0" / HISTORY
     folder.mkdir(parents=True, exist_ok=True)
     shown = {}
     for name, prediction in made.items():
@@ -49,3 +36,4 @@ def draw_figures(
         axes["rejection"].legend(loc="lower left")
     for name, ax in axes.items():
         save(ax.figure, folder / name)
+    return [f"figures/{name}.{kind}" for name in axes for kind in ("pdf", "png")]

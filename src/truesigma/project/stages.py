@@ -15,7 +15,7 @@ from ..evaluation.text import evaluation_table, factor_text, plain_text
 from ..files.disk import write_json, write_rows, write_text
 from ..files.store import write
 from .dropout_check import one_pass
-from .figures import draw_figures
+from .figures import draw
 from .landmarks import distances
 from .ledger import RUNS
 from .project import FOLDS
@@ -266,15 +266,3 @@ def _across(work: Work) -> str:
     endless = made.law.too_few_for(level) if isinstance(made.law, Varying) else None
     said = f": {endless}" if endless else "."
     return f"Those across folds ({work.chosen}), which the card makes, hold {per_cent(held)} %{said}"
-
-
-def draw(work: Work) -> list[str]:
-    """Draw the figures."""
-    from ..imaging.training.folder import HISTORY
-
-    given, group = work.recipe.prediction(work.test), work.test.first_group
-    predictions = {label: fit.fitted(given, group=group) for label, fit in work.shown.items()}
-    history = work.folder / RUNS / "0" / HISTORY
-    draw_figures(work.folder / "figures", predictions, next(iter(work.shown)), work.test, history)
-    drawn = ("calibration", "coverage", "rejection", "history")
-    return [f"figures/{name}.{kind}" for name in drawn for kind in ("pdf", "png")]
