@@ -233,7 +233,7 @@ def test_a_report_of_every_law(kind, tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ts.Prediction.from_samples(np.zeros((5, 3))), "has no spread, and 3 in all"),
+        (lambda: ts.Prediction.from_samples(np.zeros((5, 3))), "is 0 or overflows in 3 places"),
         (lambda: ts.Prediction.from_samples(np.zeros(5)), "sample, case, output"),
         (lambda: ts.Prediction.from_quantiles({0.5: [1.0]}), "at least two"),
         (lambda: ts.Prediction.from_quantiles({5: [1.0], 95: [2.0]}), "0.9 for 90 %"),

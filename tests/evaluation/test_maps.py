@@ -189,7 +189,7 @@ def test_a_scale_of_0_without_a_mask_is_refused_before_anything_is_written(tmp_p
     save(tmp_path / "p_location.nii.gz", np.zeros((2, 2, 2)), make_head((2, 2, 2)))
     save(tmp_path / "p_scale.nii.gz", np.zeros((2, 2, 2)), make_head((2, 2, 2)))
     card = factor_card(2.0)
-    with pytest.raises(BadFile, match=r"p_location.nii.gz: scale is 0 .* or mask it"):
+    with pytest.raises(BadFile, match=r"p_location.nii.gz: scale is 0 or overflows .* give a mask"):
         apply_maps(card, [str(tmp_path)], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -134,7 +134,7 @@ def check_finite(
     if not (max(least, -np.finfo(np.float64).max) <= low and high < np.inf):
         good = namespace(array).isfinite(array) & (array >= least)
         problem, expected = NOT_FINITE if least < 0 else NEGATIVE
-        hint = "" if least < 0 or name == "weight" else " (a variance, not its logarithm)"
+        hint = "" if least < 0 or name in ("weight", "scale") else " (a variance, not its logarithm)"
         check_values(name, good, mask, problem, expected + hint, axis)
     return low, high
 

@@ -186,17 +186,8 @@ def _inside(mask: Any, example: Host) -> Host:
 def _made(example: Any, location: Host, variance: Host, mask: Any, law: Any) -> Prediction:
     """The prediction in the library of the example, with the law of what is left about location and scale."""
     counts = _inside(mask, location)
-    wrong = counts & ~(np.isfinite(location) & (variance > 0) & np.isfinite(variance))
-    if wrong.any():
-        first = tuple(int(k) for k in np.argwhere(wrong)[0])
-        what = "has no spread" if np.isfinite(location[first]) else "holds numbers that are not finite"
-        raise Refusal(
-            f"the prediction at index {first} {what}, and {int(wrong.sum())} in all; expected different numbers for "
-            "each case. Correct them, or give a mask that is False there."
-        )
-    safe = np.where(counts, np.where(np.isfinite(variance), variance, 1.0), 1.0)
-    made = law(np.where(counts, location, 0.0), np.sqrt(safe))
-    whole = [
-        like(part, example) if not isinstance(example, np.ndarray) else part for part in (location, safe)
-    ]
-    return Prediction(whole[0], aleatoric=whole[1], law=made, mask=mask)
+    safe = np.where(counts & (variance > 0) & np.isfinite(variance), variance, 1.0)
+    made = law(np.where(counts & np.isfinite(location), location, 0.0), np.sqrt(safe))
+    parts = {"location": location, "aleatoric": np.where(counts, variance, 1.0)}
+    whole = {n: part if isinstance(example, np.ndarray) else like(part, example) for n, part in parts.items()}
+    return Prediction(**whole, law=made, mask=mask)

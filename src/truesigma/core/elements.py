@@ -17,7 +17,7 @@ from .cases import Cases, unread
 from .checks import check_choice, check_finite, check_weight, nothing_left
 from .law import Law, Pairs, Undefined, central_bounds, has_terms, too_few_for
 from .values import Prediction, changed, raw_spread, take
-from .varying import ByCase, Varying, beside, flat_law, laws_of
+from .varying import ByCase, Varying, beside, laws_of
 
 T = TypeVar("T")
 Outputs = Literal["separate", "mean"]
@@ -373,5 +373,6 @@ def elements_of(cases: Cases, rows: slice, through: Through | None = None) -> El
     arrays |= {"target": some.target, "spread": raw_spread(prediction), "weight": some.weight}
     # Reshaped a block at a time: an array that is only broadcast would be copied whole.
     parts = {name: on_host(a).reshape((len(some), -1)) for name, a in arrays.items() if a is not None}
-    made = Elements(flat_law(prediction.law), rows, **parts)
+    law = prediction.law
+    made = Elements(law.flat() if isinstance(law, Varying) else law, rows, **parts)
     return made if made.mask is None or made.is_large else made.elements

@@ -56,7 +56,8 @@ class OfElements:
 
 def with_own(function: Callable[..., Any], value: Any, options: Options) -> Any:
     """Call a function of a metric with those of its options that are the function's own keywords."""
-    return function(value, **plugins.accepted(function, options))
+    own = {name: options[name] for name in plugins.keywords(function) if name in options}
+    return function(value, **own)
 
 
 @dataclass(frozen=True, eq=False)

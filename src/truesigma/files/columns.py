@@ -204,23 +204,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
         )
     if not {*PARTS, "bounds"} & set(fields):
         raise BadFile(f"location is given without an uncertainty; {EXPECTED}{rename_hint(names)}.")
-    for stem in ("target", "mask", "weight", "spread", *PARTS):
-        _check_outputs(stem, fields)
     return fields
-
-
-def _check_outputs(stem: str, fields: Mapping[str, Any]) -> None:
-    """Check that the outputs of a field are the location's, or one column for all; a target is never shared."""
-    if stem not in fields or fields[stem].shape == fields["location"].shape:
-        return
-    if stem != "target" and fields[stem].ndim == 1:
-        return
-    outputs = fields["location"].shape[1:]
-    wanted = [f"{stem}_{k}" for k in range(outputs[0])] if outputs else [stem]
-    given = (
-        f"numbered {stem}_0 to {stem}_{fields[stem].shape[1] - 1}" if fields[stem].ndim > 1 else f"{stem!r}"
-    )
-    raise BadFile(f"the columns of {stem} are {given}, beside the location's; expected {', '.join(wanted)}.")
 
 
 def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":

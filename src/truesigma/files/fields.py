@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Host, as_array, to_host
+from ..core.arrays import Host, to_host
 from ..core.cases import Cases
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
@@ -253,29 +253,27 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     """Make a prediction of the form that is given; if there are several forms, they must agree."""
     if "location" not in fields:
         raise ValueError(f"location is missing; {EXPECTED}.")
-    forms: list[tuple[Any, Any]] = []
-    halves = [name for name in ("aleatoric", "epistemic") if name in fields]
+    forms: list[dict[str, Any]] = []
+    halves = {name: fields[name] for name in ("aleatoric", "epistemic") if name in fields}
     if len(halves) == 1:
-        other = "epistemic" if halves == ["aleatoric"] else "aleatoric"
+        (one,) = halves
         raise ValueError(
-            f"{halves[0]} is given without {other}; give both (variances, 0 is allowed), or scale alone if the split "
-            "is unknown."
+            f"{one} is given without {'epistemic' if one == 'aleatoric' else 'aleatoric'}; give both (variances, 0 is "
+            "allowed), or scale alone if the split is unknown."
         )
     if halves:
-        forms.append((fields["aleatoric"], fields["epistemic"]))
+        forms.append(halves)
     if "variance" in fields and "mean" not in fields:
-        forms.append((fields["variance"], None))
+        forms.append({"aleatoric": fields["variance"]})
     if "scale" in fields:
-        forms.append((_squared(as_array("scale", fields["scale"]), mask) * law.unit, None))
+        forms.append({"scale": fields["scale"]})
     bounds = fields.get("bounds")
     if bounds is not None and not forms:
-        forms.append((scale_of(bounds, law) ** 2 * law.unit, None))
+        forms.append({"scale": scale_of(bounds, law)})
     if not forms:
         raise ValueError(f"location is given without an uncertainty; {EXPECTED}.")
     rest = {"law": law, "spread": fields.get("spread"), "mask": mask}
-    made = [
-        Prediction(fields["location"], aleatoric=first, epistemic=second, **rest) for first, second in forms
-    ]
+    made = [Prediction(fields["location"], **form, **rest) for form in forms]
     for other_form in made[1:]:
         close = np.isclose(other_form.total, made[0].total, rtol=1e-5, atol=0)
         if not (close if made[0].mask is None else close | ~made[0].mask).all():
@@ -286,22 +284,6 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if bounds is None:
         return made[0]
     return changed(made[0], law=about(bounds, made[0].location, made[0].scale, law))
-
-
-def _squared(scale: Host, mask: Any) -> Host:
-    """scale^2, after checking the sign, which the square would hide."""
-    counts = _widened(mask, scale.shape)
-    wrong = ~((scale > 0) & np.isfinite(scale))
-    wrong = wrong if counts is None else wrong & counts
-    if wrong.any():
-        first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        what = "negative" if scale[first] < 0 else "0" if scale[first] == 0 else "empty or not finite"
-        raise WrongValue(
-            f"scale is {what} at index {first} (from 0), and wrong in {int(wrong.sum())} place(s); expected a standard "
-            "deviation (normal) or b (laplace), above 0 and not its logarithm. Correct it, or mask it.",
-            first[0],
-        )
-    return scale * scale
 
 
 def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
