@@ -3,19 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from typing import (
-    Any,
-    Concatenate,
-    NamedTuple,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    cast,
-    get_args,
-    get_type_hints,
-    overload,
-    runtime_checkable,
-)
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, get_type_hints, runtime_checkable
 
 import numpy as np
 
@@ -33,7 +21,6 @@ from .values import UNHEARD, Draws, Interval, Prediction, changed, check_predict
 
 Fitted = TypeVar("Fitted", covariant=True)
 T = TypeVar("T")
-Options = ParamSpec("Options")
 Given = TypeVar("Given", Prediction, Cases)
 
 
@@ -183,30 +170,16 @@ class CaseSums(NamedTuple):
         return {name: CaseSums(sums, self.law) for name, sums in parts.items()}
 
 
-class Fitting(Protocol[Options, Fitted]):
+class Fitting(Protocol[Fitted]):
     """A `fit` as users call it: on cases, or a tally where its sums are enough; or on their arrays.
 
     The arrays are those of `Cases`: the target with the location's shape, weights of that shape or (case,), and one
     name for each case in the others. `shift` are the weights of new cases, where `weight` makes these look like them.
+    All else are options of the recalibration.
     """
 
-    @overload
     def __call__(
-        self, cases: Cases | CaseSums | Tally, /, *args: Options.args, **options: Options.kwargs
-    ) -> Fitted: ...
-
-    @overload
-    def __call__(
-        self,
-        prediction: Prediction,
-        target: Any,
-        *,
-        weight: Any = None,
-        group: Any = None,
-        patient: Any = None,
-        fold: Any = None,
-        shift: Any = None,
-        **options: Any,
+        self, prediction: Prediction | Cases | CaseSums | Tally, target: Any = None, **given: Any
     ) -> Fitted: ...
 
 
@@ -224,8 +197,8 @@ def _arrays(
 
 
 def on_cases(
-    fit: Callable[Concatenate[Any, Options], Fitted], gather: Callable[..., dict[str, Sum]] | None = None
-) -> Fitting[Options, Fitted]:
+    fit: Callable[..., Fitted], gather: Callable[..., dict[str, Sum]] | None = None
+) -> Fitting[Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
 
     One that needs no more than sums of the cases is given these, as `CaseSums`; `gather` makes them of cases, or of a
@@ -239,7 +212,6 @@ def on_cases(
     """
     (_, *options), known = signature(fit).parameters.values(), signature(_arrays).parameters
     hints = get_type_hints(fit)
-    fit_with: Callable[..., Fitted] = fit
     tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
     taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
 
@@ -256,18 +228,18 @@ def on_cases(
             chosen = {**{one.name: one.default for one in options}, **given}
             law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
             cases = CaseSums(gather(cases, **plugins.accepted(gather, chosen)), law)
-        return fit_with(cases, **given)
+        return fit(cases, **given)
 
     arrays = list(known.values())
     if not tally_does:
         arrays[1] = arrays[1].replace(default=Parameter.empty)
     call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
-    return cast(Fitting[Options, Fitted], call)
+    return cast(Fitting[Fitted], call)
 
 
 def on_sums(
     gather: Callable[..., dict[str, Sum]],
-) -> Callable[[Callable[Concatenate[Any, Options], Fitted]], Fitting[Options, Fitted]]:
+) -> Callable[[Callable[..., Fitted]], Fitting[Fitted]]:
     """Let a fit on gathered sums be called with cases; of cases in files, many are gathered at a time."""
     return partial(on_cases, gather=gather)
 

@@ -1,7 +1,7 @@
 """Read cases from disk a few at a time: archives, tables and volumes that need not fit into memory."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,25 +56,21 @@ def chunks_of(
     mask_missing: bool = False,
     elements: int = ELEMENTS,
     large: int | None = LARGE,
-    passed: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Chunk]:
     """Yield the cases of a source; cases of more than `large` elements come in pieces if their files allow it.
 
-    With `mask_missing` a chunk whose targets are all missing is skipped; at the end `passed` is called with the number
-    of skipped cases.
+    With `mask_missing` a chunk whose targets are all missing is skipped.
     """
     reader = open_source(source)
-    size, given = math.prod(reader.outputs), 0
+    size = math.prod(reader.outputs)
     if reader.pieces is not None and large is not None and size > large:
         last = -1
         for piece in reader.pieces(elements):
             where = f"{source.name}, case {piece.case}, from element {piece.start} of its {size} on"
             cases = _cases(piece.fields, source, where, law, mask_missing)
             if cases is not None:
-                given += piece.case != last
                 yield Chunk(cases, int(piece.case != last), f"{source.name} {piece.case}")
                 last = piece.case
-        passed(reader.cases - given)
         return
     start = 0
     for fields in reader.chunks(max(1, elements // (size * reader.draws))):
@@ -82,10 +78,8 @@ def chunks_of(
         where = source.name if count == reader.cases else f"{source.name}, from case {start}"
         cases = _cases(fields, source, where, law, mask_missing)
         if cases is not None:
-            given += count
             yield Chunk(cases, count, f"{source.name} {start}" if reader.single else None)
         start += count
-    passed(start - given)
 
 
 def _cases(
