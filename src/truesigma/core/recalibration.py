@@ -3,7 +3,19 @@
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, get_type_hints, runtime_checkable
+from typing import (
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+    overload,
+    runtime_checkable,
+)
 
 import numpy as np
 
@@ -21,6 +33,7 @@ from .values import UNHEARD, Draws, Interval, Prediction, changed, check_predict
 
 Fitted = TypeVar("Fitted", covariant=True)
 T = TypeVar("T")
+Options = ParamSpec("Options")
 Given = TypeVar("Given", Prediction, Cases)
 
 
@@ -170,16 +183,30 @@ class CaseSums(NamedTuple):
         return {name: CaseSums(sums, self.law) for name, sums in parts.items()}
 
 
-class Fitting(Protocol[Fitted]):
+class Fitting(Protocol[Options, Fitted]):
     """A `fit` as users call it: on cases, or a tally where its sums are enough; or on their arrays.
 
     The arrays are those of `Cases`: the target with the location's shape, weights of that shape or (case,), and one
     name for each case in the others. `shift` are the weights of new cases, where `weight` makes these look like them.
-    All else are options of the recalibration.
     """
 
+    @overload
     def __call__(
-        self, prediction: Prediction | Cases | CaseSums | Tally, target: Any = None, **given: Any
+        self, cases: Cases | CaseSums | Tally, /, *args: Options.args, **options: Options.kwargs
+    ) -> Fitted: ...
+
+    @overload
+    def __call__(
+        self,
+        prediction: Prediction,
+        target: Any,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        patient: Any = None,
+        fold: Any = None,
+        shift: Any = None,
+        **options: Any,
     ) -> Fitted: ...
 
 
@@ -197,8 +224,8 @@ def _arrays(
 
 
 def on_cases(
-    fit: Callable[..., Fitted], gather: Callable[..., dict[str, Sum]] | None = None
-) -> Fitting[Fitted]:
+    fit: Callable[Concatenate[Any, Options], Fitted], gather: Callable[..., dict[str, Sum]] | None = None
+) -> Fitting[Options, Fitted]:
     """Let a fit on cases be called as `Fitting` says; its keywords are the options.
 
     One that needs no more than sums of the cases is given these, as `CaseSums`; `gather` makes them of cases, or of a
@@ -212,6 +239,7 @@ def on_cases(
     """
     (_, *options), known = signature(fit).parameters.values(), signature(_arrays).parameters
     hints = get_type_hints(fit)
+    fit_with: Callable[..., Fitted] = fit
     tally_does = gather is not None and Tally in get_args(signature(gather).parameters["cases"].annotation)
     taken = (Cases, CaseSums, Tally) if tally_does else (Cases, CaseSums)
 
@@ -228,18 +256,18 @@ def on_cases(
             chosen = {**{one.name: one.default for one in options}, **given}
             law = law_of_moment(cases.moment) if isinstance(cases, Tally) else cases.prediction.law
             cases = CaseSums(gather(cases, **plugins.accepted(gather, chosen)), law)
-        return fit(cases, **given)
+        return fit_with(cases, **given)
 
     arrays = list(known.values())
     if not tally_does:
         arrays[1] = arrays[1].replace(default=Parameter.empty)
     call.__signature__ = Signature([*arrays, *options])  # type: ignore[attr-defined]
-    return cast(Fitting[Fitted], call)
+    return cast(Fitting[Options, Fitted], call)
 
 
 def on_sums(
     gather: Callable[..., dict[str, Sum]],
-) -> Callable[[Callable[..., Fitted]], Fitting[Fitted]]:
+) -> Callable[[Callable[Concatenate[Any, Options], Fitted]], Fitting[Options, Fitted]]:
     """Let a fit on gathered sums be called with cases; of cases in files, many are gathered at a time."""
     return partial(on_cases, gather=gather)
 

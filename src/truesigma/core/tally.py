@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import plugins
-from .arrays import pack
+from .arrays import Host, pack
 from .cases import Cases, check_alone, members, unread
 from .checks import check_choice, check_group, check_level, nothing_left
 from .elements import Error, Outputs
@@ -26,7 +26,6 @@ from .scores import (
     Statistic,
     Sum,
     accumulate_each,
-    add_sums,
     join_sums,
     plan,
     request,
@@ -53,8 +52,8 @@ class Tally:
     sums: Mapping[str, Sum]
     groups: Mapping[str, "Tally"]
     by_output: bool = False
-    # By factor, (S, W) of each patient.
-    patients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # (S, W) of each patient for each factor, by (factor, patient).
+    patients: Mapping[tuple[str, str], Host] = field(default_factory=dict)
 
     @staticmethod
     def empty(
@@ -134,23 +133,18 @@ class Tally:
             raise Refusal(
                 "cannot merge predictions of different likelihoods, Normal and Laplace; tally them apart."
             )
-        sums = {key: add_sums(self.sums.get(key), other.sums.get(key)) for key in {**self.sums, **other.sums}}
-        groups = dict(self.groups)
-        for name, tally in other.groups.items():
-            groups[name] = groups[name].merge(tally) if name in groups else tally
-        moment, patients = self.moment or other.moment, self._patients_of_both(other)
-        return replace(self, sums=sums, groups=groups, moment=moment, patients=patients)
-
-    def _patients_of_both(self, other: "Tally") -> dict[str, dict[str, Any]]:
         if self.sums and other.sums and bool(self.patients) != bool(other.patients):
             raise Refusal(
                 "some of these cases have a patient and others none, so what belongs together is unknown; expected a "
                 "patient in every add, or in none."
             )
-        return {
-            key: _added(self.patients.get(key, {}), other.patients.get(key, {}))
-            for key in {**self.patients, **other.patients}
-        }
+        groups = dict(self.groups)
+        for name, tally in other.groups.items():
+            groups[name] = groups[name].merge(tally) if name in groups else tally
+        sums, patients = (
+            join_sums(each) for each in ((self.sums, other.sums), (self.patients, other.patients))
+        )
+        return replace(self, sums=sums, groups=groups, moment=self.moment or other.moment, patients=patients)
 
     def summary(self) -> dict[str, Any]:
         """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
@@ -190,14 +184,18 @@ class Tally:
             )
         if not self.sums:
             raise nothing_left()
-        sums, people = _by_output(self.sums), _by_output(self.patients)
+        sums = {key.removesuffix(BY_OUTPUT): one for key, one in self.sums.items() if key.endswith(BY_OUTPUT)}
         if isinstance(sums["factor total"], Undefined):
             raise sums["factor total"]
         groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
 
         def at(k: int) -> Tally:
             sums_at = {key: one if isinstance(one, Undefined) else one[:, k] for key, one in sums.items()}
-            patients = {key: {name: one[:, k] for name, one in each.items()} for key, each in people.items()}
+            patients = {
+                (key.removesuffix(BY_OUTPUT), name): one[:, k]
+                for (key, name), one in self.patients.items()
+                if key.endswith(BY_OUTPUT)
+            }
             own = {name: tallies[k] for name, tallies in groups.items()}
             return replace(self, sums=sums_at, groups=own, patients=patients)
 
@@ -217,25 +215,15 @@ class Tally:
         sums = accumulate_each(cases, [(None, _plan(self._settings))])[0]
         return replace(self, sums=sums, groups={}, patients={}, moment=cases.prediction.law.moment)
 
-    def _patients(self, cases: Cases) -> dict[str, dict[str, Any]]:
+    def _patients(self, cases: Cases) -> dict[tuple[str, str], Host]:
         """S and W of each patient for each factor; none where that has no sums."""
         names, code = np.unique(cases.patient, return_inverse=True)
         plan = factor_plan(
             partial(cluster_sums, code=code, clusters=len(names)), self.outputs, self.by_output
         )
         sums = accumulate_each(cases, [(None, plan)])[0]
-        return {
-            key: {} if isinstance(own, Undefined) else {str(name): own[:, k] for k, name in enumerate(names)}
-            for key, own in sums.items()
-        }
-
-
-def _by_output(kept: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.removesuffix(BY_OUTPUT): sums for key, sums in kept.items() if key.endswith(BY_OUTPUT)}
-
-
-def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    return {**first, **{name: first[name] + new if name in first else new for name, new in second.items()}}
+        known = {key: own for key, own in sums.items() if not isinstance(own, Undefined)}
+        return {(key, str(name)): own[:, k] for key, own in known.items() for k, name in enumerate(names)}
 
 
 # A tally is added to batch by batch, and asks for the same every time.

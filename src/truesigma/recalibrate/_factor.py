@@ -114,7 +114,8 @@ def _held(tally: Tally, part: Part, outputs: Outputs, error: Error) -> dict[str,
     if isinstance(sums, Undefined) or not (tally.patients or tally.groups):
         return {"case": sums}
     if tally.patients:
-        return _with_clusters(sums, sums[:1], PATIENT, tally.patients[key].items())
+        known = ((name, one) for (factor, name), one in tally.patients.items() if factor == key)
+        return _with_clusters(sums, sums[:1], PATIENT, known)
     groups = {name: group.sums[key] for name, group in tally.groups.items()}
     grouped = sum(group[:1] for group in groups.values())
     return _with_clusters(sums, grouped, GROUP, ((name, group[[2, 1]]) for name, group in groups.items()))
