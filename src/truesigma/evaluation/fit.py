@@ -1,7 +1,7 @@
 """Fit recalibrations: from a choice such as "aux:hidden=4", some cases and a recipe to a fitted recalibration."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from types import ModuleType
@@ -33,21 +33,13 @@ class Chosen:
     module: ModuleType
     options: Mapping[str, Any]
     settings: Mapping[str, Any]
-
-    @property
-    def label(self) -> str:
-        """The choice as the command line writes it."""
-        return label_of(self.name, self.options)
+    label: str  # as the command line writes the choice
+    part: Any  # of the uncertainty, which is recalibrated and kept
 
     @property
     def needs(self) -> set[str]:
         """The needs of the recalibration: what the cases must have."""
         return plugins.needs(self.module, plugins.settled("recalibrate", self.module, self.settings))
-
-    @property
-    def part(self) -> Any:
-        """The part of the uncertainty that is recalibrated, and kept."""
-        return self.settings.get("part", "total")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,24 +102,29 @@ def fit_set(
     One that cannot be fitted is an error, or goes into `unfitted` by its label unless only `none` would be left.
     """
     choices = list(each(choices))
-    known = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
+    fits = {choice.chosen.label: choice for choice in choices if isinstance(choice, Fit)}
     chosen = choose_all(choices, cases.recipe)
-    asked = [one for label, one in chosen.items() if label not in known]
-    count, sums = _gathered(cases, asked)
-    whole = cases.whole if cases.whole is None or not asked else cases.recipe.applied(cases.whole)
-    fits: dict[str, Fit] = {}
+    sums: dict[str, CaseSums] = {}
+    whole = cases.whole
+    if whole is None:
+        summed = [one for label, one in chosen.items() if label not in fits and hasattr(one.module, "gather")]
+        count, sums = _gathered(cases, summed)
+    else:
+        count = whole.counted
+        whole = cases.recipe.applied(whole) if len(fits) < len(chosen) else whole
     failed: dict[str, ValueError] = {} if unfitted is None else unfitted
     for label, one in chosen.items():
         try:
-            if label in known or label in sums:
-                fits[label] = known.get(label) or Fit(one, fit(one, sums[label], cases.recipe))
-                continue
-            if whole is None:
-                whole = cases.read(one.name)
-                count = whole.counted
-            fits[label] = Fit(one, fit(one, whole, cases.recipe))
+            if label in sums:
+                fits[label] = Fit(one, fit(one, sums[label], cases.recipe))
+            elif label not in fits:
+                if whole is None:
+                    whole = cases.read(one.name)
+                    count = whole.counted
+                fits[label] = Fit(one, fit(one, whole, cases.recipe))
         except (Refusal, NotWhole) as problem:
             failed[label] = problem
+    fits = {label: fits[label] for label in chosen if label in fits}
     if failed and (
         unfitted is None or all(plugins.said(one.chosen.module, "REFERENCE") for one in fits.values())
     ):
@@ -135,11 +132,8 @@ def fit_set(
     return fits, count
 
 
-def _gathered(cases: CaseSet, asked: Iterable[Chosen]) -> tuple[int, dict[str, CaseSums]]:
+def _gathered(cases: CaseSet, summed: Sequence[Chosen]) -> tuple[int, dict[str, CaseSums]]:
     """Count the cases, and gather from one pass over files what recalibrations fitted from sums need."""
-    if cases.whole is not None:
-        return cases.whole.counted, {}
-    summed = [one for one in asked if hasattr(one.module, "gather")]
     if not summed:
         return cases.cases, {}
     gathered = pass_over(cases, Gathering([(one.module, one.settings) for one in summed]), "calibration")
@@ -172,7 +166,7 @@ def choose(choice: Choice, recipe: Recipe) -> Chosen:
         return choice.chosen
     name, module, options = plugins.parse("recalibrate", choice)
     settings = {**plugins.accepted(module.fit, recipe.fit_options(name)), **options}
-    return Chosen(name, module, options, settings)
+    return Chosen(name, module, options, settings, label_of(name, options), settings.get("part", "total"))
 
 
 def choose_all(choices: Iterable[Choice], recipe: Recipe) -> dict[str, Chosen]:

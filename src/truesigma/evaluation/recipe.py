@@ -82,32 +82,26 @@ def load_recipe(name: str | Path | Recipe) -> Recipe:
         raise ValueError(
             f"there is no recipe {str(name)!r}; expected one of {', '.join(recipe_names())}, or a .toml file."
         )
-    tables, defaults = _read(path), _read(FOLDER / "exact.toml")
-    check_keys(tables, defaults, f"{path.name}: ")
+    tables, defaults = read_toml(path), read_toml(FOLDER / "exact.toml")
+    merged = {table: dict(choices) for table, choices in defaults.items()}
     for table, choices in tables.items():
+        if not isinstance(choices, Mapping):
+            raise ValueError(f"{path.name} sets {table} outside a table; expected tables such as [uce].")
+        check_keys([table], defaults, f"{path.name}: ")
         check_keys(choices, defaults[table], f"{path.name}: {table}.")
-    return Recipe(path.stem, {table: {**defaults[table], **tables.get(table, {})} for table in defaults})
+        merged[table] |= choices
+    return Recipe(path.stem, merged)
 
 
 def check_choices(recipe: Recipe) -> None:
     """Raise an error if a recipe from elsewhere lacks a choice, or has one of another type."""
-    for table, choices in _read(FOLDER / "exact.toml").items():
+    for table, choices in read_toml(FOLDER / "exact.toml").items():
         for key, usual in choices.items() if table in ("decompose", "elements", "uce") else ():
             choice = recipe.tables.get(table, {}).get(key)
             if choice is None:
                 raise ValueError(f"choices lacks {table}.{key}")
             if type(choice) is not type(usual):
                 raise ValueError(f"choices has {table}.{key} = {choice!r}; expected something like {usual!r}")
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    tables = read_toml(path)
-    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
-    if loose:
-        raise ValueError(
-            f"{path.name} sets {', '.join(loose)} outside a table; expected tables such as [uce] that hold the choices."
-        )
-    return tables
 
 
 def _clamp(cases: Cases) -> Draws:
