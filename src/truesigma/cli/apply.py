@@ -1,7 +1,7 @@
 """apply: recalibrate predictions with a card, in a table or as maps of voxels."""
 
 import warnings
-from glob import glob, has_magic
+from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,11 +43,11 @@ def apply(
     from ..files.provenance import versions
 
     check_output(json, card, *map(Path, predictions), out)
-    maps = are_maps(predictions)
+    maps = not is_table(predictions)
     if maps and checkpoint:
         raise ValueError("--checkpoint has no meaning for maps, whose cards name no network; leave it out.")
     if not maps:
-        check_output(out, card, _one(predictions))
+        check_output(out, card, Path(predictions[0]))
     loaded = read_card(card, plugin=recalibrate)
     levels = split_levels(level or "0.9")
     if maps:
@@ -68,32 +68,14 @@ def apply(
     deliver(f"{described['name']} applied to {text}", result, json)
 
 
-def are_maps(given: list[str]) -> bool:
-    """Tell whether files of single arrays are meant: NIfTI, a folder, a glob, or a manifest of them."""
+def is_table(given: list[str]) -> bool:
+    """Tell whether one table of predictions is meant; anything else are maps: NIfTI, folders, globs, manifests."""
     from ..files.find import is_manifest
 
-    files = [
-        file
-        for name in given
-        for file in (glob(name, recursive=True) if has_magic(name) and not Path(name).exists() else [name])
-    ]
-    return any(
-        name.lower().endswith((".nii", ".nii.gz"))
-        or Path(name).is_dir()
-        or (Path(name).is_file() and is_manifest(Path(name)))
-        for name in files or given
-    )
-
-
-def _one(predictions: list[str]) -> Path:
-    """Return the only file of predictions; refuse several, or a pattern."""
-    source = Path(predictions[0])
-    if len(predictions) > 1 or (has_magic(str(source)) and not source.exists()):
-        raise ValueError(
-            f"{', '.join(predictions)} names several files; expected one table of predictions, or NIfTI maps. Apply "
-            "the card to each."
-        )
-    return source
+    path = Path(given[0])
+    pattern = has_magic(given[0]) and not path.exists()
+    one = len(given) == 1 and path.suffix.lower() in (".npz", ".csv", ".parquet") and not pattern
+    return one and not (path.is_file() and is_manifest(path))
 
 
 def _table(card: Any, source: Path, out: Path, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

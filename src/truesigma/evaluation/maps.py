@@ -47,7 +47,8 @@ def find_maps(given: Sequence[str]) -> list[CaseFiles]:
     for source in sources:
         if not all(path.lower().endswith(NIFTI) for path in source.files.values()):
             raise BadFile(
-                f"{source.name} is not a NIfTI file; expected .nii or .nii.gz, a file for each field of a case."
+                f"{source.name} is not a NIfTI file; expected .nii or .nii.gz, a file for each field of a case, or one "
+                "table of predictions: apply the card to each."
             )
         if LOCATION not in source.files:
             raise BadFile(f"there is no location beside {source.name}; expected it, with its scale.")
