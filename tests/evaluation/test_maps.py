@@ -174,9 +174,11 @@ def test_bad_maps_say_what_to_do(run, tmp_path):
     (tmp_path / "empty").mkdir()
     code, _, err = run("apply", "card.json", "empty", "-o", "out")
     assert (code, "is a folder without NIfTI maps" in err) == (2, True)
-    for given in (("a.csv", "b.csv"), ("*.npz",)):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("location,scale\n1,1\n")
+    for given in (("a.csv", "b.csv"), ("*.csv",)):
         code, _, err = run("apply", "card.json", *given, "-o", "out")
-        assert (code, "expected one table of predictions, or NIfTI maps" in err) == (2, True)
+        assert (code, "or one table of predictions: apply the card to each" in err) == (2, True)
     code, _, err = run("apply", "card.json", "in", "-o", "card.json")
     assert (code, "expected a folder for the maps" in err) == (2, True)
     np.save(tmp_path / "p_location.npy", np.zeros((1, 3)))
