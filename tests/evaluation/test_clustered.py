@@ -31,7 +31,7 @@ def slow_error(values, weight, code):
 
 def test_the_mean_and_its_error_are_those_of_the_loop():
     _, values, weight, code = elements()
-    found = clustered.mean(values, weight, code, 15)
+    found = clustered.Clusters(weight, code).mean(values)
     assert (found.value[0], found.error) == pytest.approx(slow_error(values, weight, code))
 
 
@@ -43,7 +43,7 @@ def test_the_size_has_the_error_of_the_fitted_factor(moment):
     target, group = rng.normal(size=(80, 3)), np.arange(80) // 4
     fitted = ts.recalibrate.sigma.fit(cases, target, group=group)
     power = np.abs(target / cases.scale) ** moment
-    found = clustered.log_size(power, np.ones((80, 3)), group, 20, moment)
+    found = clustered.Clusters(np.ones((80, 3)), group).log_size(power, moment)
     assert math.exp(found.value[0]) == pytest.approx(fitted.factor)
     assert found.error * fitted.factor == pytest.approx(fitted.standard_error)
 
@@ -51,7 +51,7 @@ def test_the_size_has_the_error_of_the_fitted_factor(moment):
 def test_a_ratio_has_the_error_of_its_linear_form():
     rng, values, weight, code = elements()
     other = rng.gamma(3, size=values.shape)
-    found = clustered.log_ratio(values, other, weight, code, 15)
+    found = clustered.Clusters(weight, code).log_ratio(values, other)
     ratio = (weight * values).sum() / (weight * other).sum()
     error = slow_error(values - ratio * other, weight, code)[1] / ((weight * values).sum() / weight.sum())
     assert found.value[0] == pytest.approx(math.log(ratio))
@@ -66,10 +66,10 @@ def test_rank_correlation_is_scipys_and_its_error_that_of_repeated_draws():
         return x[:, None], (0.6 * x + rng.normal(size=n)).round(1)[:, None]
 
     x, y = draw(rng)
-    ones, code = np.ones((400, 1)), np.arange(400)
-    found = ordered.rank_correlation(x, y, ones, code, 400)
+    by = clustered.Clusters(np.ones((400, 1)), np.arange(400))
+    found = ordered.rank_correlation(x, y, by)
     assert found.value[0] == pytest.approx(stats.spearmanr(x[:, 0], y[:, 0]).statistic)
-    drawn = [ordered.rank_correlation(*draw(rng), ones, code, 400) for _ in range(300)]
+    drawn = [ordered.rank_correlation(*draw(rng), by) for _ in range(300)]
     spread = np.std([one.value[0] for one in drawn])
     assert np.mean([one.error for one in drawn]) == pytest.approx(spread, rel=0.12)
 
@@ -79,8 +79,8 @@ def test_outputs_of_different_size_are_ranked_within_themselves():
     rng = np.random.default_rng(5)
     sigma, error = rng.gamma(4, size=(2, 500, 3))
     size = np.array([0.001, 1.0, 1000.0])
-    given = (np.ones((500, 3)), np.arange(500), 500)
-    found = ordered.rank_correlation(size * error, size * sigma, *given)
+    by = clustered.Clusters(np.ones((500, 3)), np.arange(500))
+    found = ordered.rank_correlation(size * error, size * sigma, by)
     each = [stats.spearmanr(error[:, j], sigma[:, j])[0] for j in range(3)]
     assert found.value[0] == pytest.approx(np.mean(each), rel=1e-9)
     assert found.error == pytest.approx(1 / math.sqrt(1500), rel=0.1)
@@ -98,7 +98,7 @@ def test_difference_is_welchs():
     rng = np.random.default_rng(2)
     first, second = rng.normal(size=20), rng.normal(0.5, 3, size=35)
     parts = [
-        clustered.measured(clustered.mean(x[:, None], np.ones((x.size, 1)), np.arange(x.size), x.size))
+        clustered.measured(clustered.Clusters(np.ones((x.size, 1)), np.arange(x.size)).mean(x[:, None]))
         for x in (first, second)
     ]
     found = clustered.difference(*parts)
@@ -111,9 +111,8 @@ def test_the_reference_of_the_gap_is_that_of_draws_with_a_fitted_size():
     rng = np.random.default_rng(3)
 
     def gap_of(z):
-        ones = np.ones((z.size, 1))
-        seen = clustered.shape(z[:, None], z[:, None] ** 2, ones, np.arange(z.size), z.size, ts.Normal())
-        return clustered.gap(seen)
+        cases = ts.Cases(ts.Prediction(0 * z, scale=0 * z + 1), z)
+        return clustered.gap(clustered.shape(clustered.view_of(cases, cases.prediction, grouped=False)))
 
     drawn = [gap_of(rng.normal(size=300)) for _ in range(200)]
     truth = np.quantile([one.value for one in drawn], 0.95)

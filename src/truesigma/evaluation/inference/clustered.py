@@ -42,27 +42,62 @@ FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor f
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """The columns (case, output) that the questions look at; elements of weight 0 have harmless values."""
+class Clusters:
+    """The weight of every element, (case, output), and the cluster of every case."""
 
-    target: Host
-    location: Host
-    scale: Host
     weight: Host
-    code: Host  # (case,): its cluster
-    law: Law
-    unit: str = ""
-    names: tuple[str, ...] = ()  # of the outputs
-    of_patients: bool = False  # whether clusters are patients, or groups in their place
+    code: Host  # (case,): its cluster, from 0
 
     @property
     def clusters(self) -> int:
         return int(self.code.max(initial=-1)) + 1
 
     @property
+    def shares(self) -> Host:
+        """The share of each cluster in all weight, (cluster,)."""
+        held = np.bincount(self.code, weights=self.weight.sum(axis=1), minlength=self.clusters)
+        return held / max(float(held.sum()), 1e-300)
+
+    @property
     def effective(self) -> float:
         """As many clusters of equal weight as these tell."""
-        return effective(shares_of(self.weight, self.code, self.clusters))
+        return effective(self.shares)
+
+    def gathered(self, value: Host, influence: Host) -> "Clustered":
+        """An estimate from the (case, number) influences."""
+        return Clustered(value, gather(influence, self.code, self.clusters), self.shares)
+
+    def mean(self, values: Host) -> "Clustered":
+        """The weighted mean over all elements."""
+        whole = self.weight.sum()
+        found = float((self.weight * values).sum() / whole)
+        influence = (self.weight * (values - found)).sum(axis=1, keepdims=True) / whole
+        return self.gathered(np.array([found]), influence)
+
+    def log_ratio(self, above: Host, below: Host) -> "Clustered":
+        """The logarithm of the ratio of two means over the same elements."""
+        top, bottom = float((self.weight * above).sum()), float((self.weight * below).sum())
+        influence = (self.weight * (above / top - below / bottom)).sum(axis=1, keepdims=True)
+        return self.gathered(np.array([math.log(top / bottom)]), influence)
+
+    def log_size(self, power: Host, moment: int) -> "Clustered":
+        """log s, s^moment the mean of `power`: |z|^moment over that of the law."""
+        found = self.mean(power)
+        size = float(found.value[0])
+        return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size), found.share)
+
+
+@dataclass(frozen=True, eq=False)
+class View(Clusters):
+    """The columns (case, output) that the questions look at; elements of weight 0 have harmless values."""
+
+    target: Host
+    location: Host
+    scale: Host
+    law: Law
+    unit: str = ""
+    names: tuple[str, ...] = ()  # of the outputs
+    of_patients: bool = False  # whether clusters are patients, or groups in their place
 
     @property
     def several(self) -> bool:
@@ -203,12 +238,6 @@ def difference(first: Measured, second: Measured) -> Measured:
     return Measured(first.value - second.value, math.sqrt(square), freedom)
 
 
-def shares_of(weight: Host, code: Host, clusters: int) -> Host:
-    """The share of each cluster in all weight, (cluster,)."""
-    held = np.bincount(code, weights=weight.sum(axis=1), minlength=clusters)
-    return held / max(float(held.sum()), 1e-300)
-
-
 def effective(share: Host) -> float:
     """As many equal clusters as these tell: 1 / sum h^2."""
     square = float((share**2).sum())
@@ -221,22 +250,9 @@ def spread_out(influence: Host, share: Host) -> Host:
     return influence * ((size - 1) / size / np.maximum(1 - share, 1e-9))[:, None]
 
 
-def gathered(value: Host, influence: Host, weight: Host, code: Host, clusters: int) -> Clustered:
-    """An estimate from the (case, number) influences."""
-    return Clustered(value, gather(influence, code, clusters), shares_of(weight, code, clusters))
-
-
 def gather(influence: Host, code: Host, clusters: int) -> Host:
     """(cluster, number) sums of (case, number) influences."""
     return np.stack([np.bincount(code, weights=column, minlength=clusters) for column in influence.T], axis=1)
-
-
-def mean(values: Host, weight: Host, code: Host, clusters: int) -> Clustered:
-    """The weighted mean over all elements."""
-    whole = weight.sum()
-    found = float((weight * values).sum() / whole)
-    influence = (weight * (values - found)).sum(axis=1, keepdims=True) / whole
-    return gathered(np.array([found]), influence, weight, code, clusters)
 
 
 def both_averages(values: Host, view: View) -> tuple[float, float] | None:
@@ -249,20 +265,6 @@ def both_averages(values: Host, view: View) -> tuple[float, float] | None:
     error = math.sqrt(float(cluster_covariance(moved[:, None])[0, 0])) if patients >= FEWEST else math.inf
     apart = abs(of_cases - of_patients) > float(stdtrit(patients - 1, BOTH)) * error + 1e-9
     return (of_cases, of_patients) if apart else None
-
-
-def log_ratio(above: Host, below: Host, weight: Host, code: Host, clusters: int) -> Clustered:
-    """The logarithm of the ratio of two means over the same elements."""
-    top, bottom = float((weight * above).sum()), float((weight * below).sum())
-    influence = (weight * (above / top - below / bottom)).sum(axis=1, keepdims=True)
-    return gathered(np.array([math.log(top / bottom)]), influence, weight, code, clusters)
-
-
-def log_size(power: Host, weight: Host, code: Host, clusters: int, moment: int) -> Clustered:
-    """log s, s^moment the mean of `power`: |z|^moment over that of the law."""
-    found = mean(power, weight, code, clusters)
-    size = float(found.value[0])
-    return Clustered(np.array([math.log(size) / moment]), found.influence / (moment * size), found.share)
 
 
 def tails(view: View) -> tuple[bool, float]:
@@ -348,13 +350,14 @@ class Shape:
     effective: float  # bags of equal weight
 
 
-def shape(z: Host, power: Host, weight: Host, code: Host, clusters: int, law: Law) -> Shape:
+def shape(view: View) -> Shape:
     """The distribution of z / s under its law, s fitted to each output, with the error of that fit."""
+    power, weight, code, clusters, law = view.power, view.weight, view.code, view.clusters, view.law
     mean_power = output_means(power, weight)
     size = mean_power ** (1 / law.moment)
     bags = min(clusters, BAGS)
     bag = code if clusters <= BAGS else (np.random.default_rng(0).permutation(clusters) % BAGS)[code]
-    level = transform(z / size, law)
+    level = transform(view.z / size, law)
     cell = np.minimum((level * CELLS).astype(np.int64), CELLS - 1)
     held = np.bincount(
         (bag[:, None] * CELLS + cell).ravel(), weights=weight.ravel(), minlength=bags * CELLS

@@ -70,7 +70,7 @@ def _skill(asked: Asked) -> Answer:
     parts["r2"] = 1 - sums[0] / sums[2] if sums[2] else None
     if sums[0] == 0:
         return Answer(1.0, bounds=(1.0, 1.0), parts=parts)
-    ratio = measured(clustered.log_ratio(error, spread, view.weight, view.code, view.clusters))
+    ratio = measured(view.log_ratio(error, spread))
     hardly = math.log(1 - HARDLY)
     low, high = ratio.bounds(RISK)
     ends = (1 - math.exp(high) if high < 700 else -math.inf), 1 - math.exp(low)
@@ -79,20 +79,16 @@ def _skill(asked: Asked) -> Answer:
 
 
 def _centre(asked: Asked) -> Answer:
-    view = asked.test
-    found = _bias(view)
+    view, known = asked.test, asked.calibration
+    found = measured(view.mean(view.residual))
     weight = view.weight / view.weight.sum()
     z, square = view.residual / view.scale, view.residual**2
     parts = {"z": float((weight * z).sum()), "rmse": math.sqrt(float((weight * square).sum()))}
     if np.any(
         view.of_law(clustered.law_mean)
     ):  # the law was fitted on the calibration cases, and has their error
-        found = replace(difference(found, _bias(asked.calibration)), value=found.value)
+        found = replace(difference(found, measured(known.mean(known.residual))), value=found.value)
     return Answer(found.value, found.chance(), found.bounds(RISK), parts)
-
-
-def _bias(view: View) -> Measured:
-    return measured(clustered.mean(view.residual, view.weight, view.code, view.clusters))
 
 
 def log_size(view: View) -> Measured | None:
@@ -100,7 +96,7 @@ def log_size(view: View) -> Measured | None:
     power = view.power
     if not view.clusters or float((view.weight * power).sum()) <= 0:
         return None
-    return measured(clustered.log_size(power, view.weight, view.code, view.clusters, view.law.moment))
+    return measured(view.log_size(power, view.law.moment))
 
 
 def typical(sizes: Sequence[Measured], own: float) -> Measured:
@@ -198,15 +194,14 @@ def _knowing(asked: Asked) -> Answer:
     keys = {"sigma": view.scale, "prediction": view.location}
     cells = {name: ordered.thirds(key, view.weight) for name, key in keys.items()}
     split = {name: cell for name, cell in cells.items() if cell is not None}
-    size = (view.weight, view.code, view.clusters)
-    rank = measured(ordered.rank_correlation(error, view.scale, *size))
+    rank = measured(ordered.rank_correlation(error, view.scale, view))
     parts: dict[str, Any] = {"rank_correlation": None, "constant": cells["sigma"] is None}
     parts["commonest"] = ordered.commonest(view.scale, view.weight) if parts["constant"] else None
     wrong_way = 1.0
     if 0 < rank.error < math.inf:
         parts |= {"rank_correlation": rank.value, "rank_bounds": list(rank.bounds(RISK))}
         wrong_way = min(1.0, rank.chance() / WRONG_WAY) if rank.value < 0 else 1.0
-    found = ordered.log_means(square, list(split.values()), *size) if split else None
+    found = ordered.log_means(square, list(split.values()), view) if split else None
     if view.effective < LEAST:
         return Answer(None, parts=parts, reason=f"too few cases or groups ({view.effective:.0f})")
     if found is None:
@@ -216,7 +211,7 @@ def _knowing(asked: Asked) -> Answer:
         return Answer(None, wrong_way, parts=parts, reason=what)
     inside = view.holds(CONTENT)
     # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
-    sizes = ordered.log_means(np.sqrt(square), list(split.values()), *size)
+    sizes = ordered.log_means(np.sqrt(square), list(split.values()), view)
     assert sizes is not None  # as the means of z^2 are above 0
     ratios, uneven = {}, {}
     for number, (name, cell) in enumerate(split.items()):
@@ -246,16 +241,14 @@ def _shape(asked: Asked) -> Answer:
     if size.min() <= 0:
         which = "" if size.max() <= 0 else f" of {name_of(view.names, int(size.argmin()))}"
         return Answer(None, reason=f"every error{which} is 0")
-    seen = clustered.shape(view.z, view.power, view.weight, view.code, view.clusters, view.law)
+    seen = clustered.shape(view)
     fitted = None
     if not has_terms(view.law):
         if own.clusters < LEAST:
             return Answer(None, reason=f"its law is of too few cases or groups ({own.clusters})")
-        fitted = clustered.shape(own.z, own.power, own.weight, own.code, own.clusters, own.law)
+        fitted = clustered.shape(own)
     found = clustered.gap(seen, fitted)
-    side = measured(
-        clustered.mean(view.residual / (view.scale * size), view.weight, view.code, view.clusters)
-    )
+    side = measured(view.mean(view.residual / (view.scale * size)))
     beyond = ~view.holds(0.99, size)
     parts = {
         "reference": min(found.reach(RISK), 1.0),

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from ...core.arrays import Host
-from .clustered import FEWEST, MANY, Clustered, gathered
+from .clustered import FEWEST, MANY, Clustered, Clusters
 
 ROUNDING = 1e-9  # between logarithms of means, below which they are equal
 
@@ -38,20 +38,18 @@ def commonest(key: Host, weight: Host) -> float:
     return float(max(found))
 
 
-def log_means(
-    values: Host, cells: Sequence[Host], weight: Host, code: Host, clusters: int
-) -> Clustered | None:
+def log_means(values: Host, cells: Sequence[Host], by: Clusters) -> Clustered | None:
     """The logarithms of the means in each third of each key, (3 keys,); None if one of them has only zeros."""
     found, influence = [], []
     for cell in cells:
         for k in range(3):
-            inside = weight * (cell == k)
+            inside = by.weight * (cell == k)
             whole, held = inside.sum(), float((inside * values).sum())
             if held <= 0:
                 return None
             found.append(math.log(held / whole))
             influence.append((inside * (values / held - 1 / whole)).sum(axis=1))
-    return gathered(np.array(found), np.stack(influence, axis=1), weight, code, clusters)
+    return by.gathered(np.array(found), np.stack(influence, axis=1))
 
 
 def equal_thirds(found: Clustered) -> float:
@@ -67,11 +65,12 @@ def equal_thirds(found: Clustered) -> float:
     return float(fdtrc(rank, size - rank, square * (size - rank) / (rank * (size - 1))))
 
 
-def rank_correlation(first: Host, second: Host, weight: Host, code: Host, clusters: int) -> Clustered:
+def rank_correlation(first: Host, second: Host, by: Clusters) -> Clustered:
     """Spearman's rank correlation of two values, ranked within each output: outputs may differ in size, and in unit."""
     if first.shape[1] > MANY:  # a map, whose outputs are of one kind
-        a, b, mass = (values.reshape(-1, 1) for values in (first, second, weight))
-        return rank_correlation(a, b, mass, np.repeat(code, first.shape[1]), clusters)
+        a, b, mass = (values.reshape(-1, 1) for values in (first, second, by.weight))
+        return rank_correlation(a, b, Clusters(mass, np.repeat(by.code, first.shape[1])))
+    weight = by.weight
     share, influence = weight / weight.sum(), np.zeros(weight.shape)
     product, spread = 0.0, np.zeros(2)
     for j in range(weight.shape[1]):
@@ -85,10 +84,10 @@ def rank_correlation(first: Host, second: Host, weight: Host, code: Host, cluste
         moved = r * s + above_r(s) + above_s(r)
         influence[some, j] = mine * (moved - (mine * moved).sum() / max(mine.sum(), 1e-300))
     if spread.min() < 1e-12:  # rounding: all values are the same
-        return gathered(np.array([0.0]), np.zeros((len(code), 1)), weight, code, clusters)
+        return by.gathered(np.array([0.0]), np.zeros((len(weight), 1)))
     scale = math.sqrt(float(spread.prod()))
     moved_by = influence.sum(axis=1, keepdims=True) / scale
-    return gathered(np.array([product / scale]), moved_by, weight, code, clusters)
+    return by.gathered(np.array([product / scale]), moved_by)
 
 
 def _middle_ranks(place: Host, share: Host) -> tuple[Host, Callable[[Host], Host]]:
