@@ -33,7 +33,6 @@ TITLE = "aux scaling"
 MANY, KEPT, PER_OCTAVE = 1 << 11, 1 << 16, 64
 AT_A_TIME = 1 << 16  # elements through the network at once
 SOME = 0.05  # share of the cases beyond those it was fitted on, from which on it is doubted
-MOST = 0.9  # share of the cases from which on not single ones lie beyond, but the unit may be another
 ROUNDING = 1e-6  # of log v: single precision sums the parts of a variance less exactly than the fit did
 FARTHEST = 300  # of the logarithm of sigma, up to which a network is trained
 WILD = 10  # times that sigma may change by beyond the calibration cases, beside the last of them: there it is held
@@ -67,7 +66,7 @@ class Aux:
         return rescale(chosen, like(np.exp(log_ratio / 2).reshape(log_v.shape), chosen.location))
 
     def _hold(self, log_v: Host, log_ratio: Host, masked: bool) -> None:
-        """Limit the ratios beyond the cases it was fitted on, in place; warn if they are many or wild."""
+        """Limit the ratios beyond the cases it was fitted on, in place; warn if they are many, or wild."""
         if self.seen is None:
             return
         beyond = (log_v < self.seen[0] - ROUNDING) | (log_v > self.seen[1] + ROUNDING)
@@ -75,17 +74,14 @@ class Aux:
         counts = (log_v[beyond] != 0) | (not masked)  # what a mask leaves out is 1 here
         wild = ((held != log_ratio[beyond]) & counts).sum()
         log_ratio[beyond] = held
-        ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
-        if wild:
-            words = f"{wild} so far beyond that sigma would change over {WILD} times as much, and is held at that."
-        elif counts.sum() > SOME * log_v.size:
-            words = "where nothing is known."
-            words += " Is the unit the same?" if counts.sum() > MOST * log_v.size else ""
-        else:
-            return
-        words = f"{counts.sum()} of {log_v.size} {'lies' if counts.sum() == 1 else 'lie'} beyond, {words}"
-        remedy = "Fit it on more cases, or take sigma scaling."
-        warnings.warn(f"aux scaling was fitted on sigmas of {ends}; {words} {remedy}", stacklevel=4)
+        if wild or counts.sum() > SOME * log_v.size:
+            ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
+            warnings.warn(
+                f"aux scaling was fitted on sigmas of {ends}; {counts.sum()} of {log_v.size} lie beyond, {wild} of them "
+                f"so far that sigma would change over {WILD} times as much, and is held at that. Is the unit the same? "
+                "Fit it on more cases, or take sigma scaling.",
+                stacklevel=4,
+            )
 
     def new_log_variance(self, log_v: Array) -> Array:
         """The network at log v, elementwise, in the kind and precision of the array."""
