@@ -78,8 +78,8 @@ class Aux:
             ends = " to ".join(f"{math.exp(end / 2):.3g}" for end in self.seen)
             warnings.warn(
                 f"aux scaling was fitted on sigmas of {ends}; {counts.sum()} of {log_v.size} lie beyond, {wild} of "
-                f"them so far that sigma would change over {WILD} times as much, and is held at that. Is the unit the same? "
-                "Fit it on more cases, or take sigma scaling.",
+                f"them so far that sigma would change over {WILD} times as much, and is held at that. "
+                "Is the unit the same? Fit it on more cases, or take sigma scaling.",
                 stacklevel=4,
             )
 
