@@ -62,8 +62,7 @@ def verify(
 
     Returns:
         The largest difference, relative to |value| + scale, and that of the location in the target's unit.
-        `Disagreement` if the first is above 1e-4, if two runs draw the same, or if what was drawn is not uniform in
-        [0, 1).
+        `Disagreement` if the first is above 1e-4, or if two runs draw the same.
     """
     import onnx
     import onnxruntime
@@ -143,16 +142,8 @@ def _check_referral(found: Mapping[str, Host], drawn: Draws, finish: Finish) -> 
 def _check_numbers(numbers: list[Host], session: Any, given: Mapping[str, Host], names: list[str]) -> None:
     if not numbers:
         return
-    again = session.run(names, given)
-    whole = np.concatenate([part.ravel() for part in numbers])
-    off = abs(whole.mean() - 0.5) / np.sqrt(1 / 12 / whole.size)
-    if all(np.array_equal(a, b) for a, b in zip(numbers, again)):
+    if all(np.array_equal(a, b) for a, b in zip(numbers, session.run(names, given))):
         raise Disagreement("two runs of the exported model draw the same dropout masks; expected new ones.")
-    if not (whole.min() >= 0 and whole.max() <= 1 and off < 6):
-        raise Disagreement(
-            f"the exported model draws numbers from {whole.min():.3g} to {whole.max():.3g} with mean "
-            f"{whole.mean():.4g}; expected them uniform in [0, 1)."
-        )
 
 
 def _distance(found: Mapping[str, Host], expected: Mapping[str, Host]) -> float:

@@ -50,10 +50,12 @@ def onnx_graph(
     Args:
         model: with tensor operations alone, in evaluation mode.
         example: its inputs by name, of two cases or more; a length of 1 would be taken for a constant.
-        masks: further inputs of the module, which become constants of the file, booleans as bits.
+        masks: further inputs of the module, which become constants of the file.
         outputs: the names of the outputs.
         space: the names of the last axes of the first input whose lengths are free, too.
     """
+    from onnx.numpy_helper import from_array
+
     names = [f"mask_{number}" for number in range(len(masks))]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -78,8 +80,9 @@ def onnx_graph(
             raise ValueError(f"the network cannot be written as ONNX: {reason}") from problem
     assert program is not None
     proto = program.model_proto
-    for name, mask in zip(names, masks):
-        _set_constant(proto.graph, name, mask.numpy())
+    for given in [value for value in proto.graph.input if value.name in names]:
+        proto.graph.input.remove(given)
+    proto.graph.initializer.extend(from_array(mask.numpy(), name) for name, mask in zip(names, masks))
     if proto.ByteSize() > LARGEST:
         raise ValueError(
             f"the model has {proto.ByteSize() / 2**30:.1f} GiB, and one ONNX file holds 2; export fewer members."
@@ -104,36 +107,6 @@ def _shapes(given: int, masks: int, axes: int, space: int) -> Any:
     first = free | dict.fromkeys(range(axes - space, axes), torch.export.Dim.DYNAMIC)
     more: tuple[Any, ...] = (*[free] * (given - 1), *[{}] * masks)
     return (first, *more) if space else (first, more) if more else (first,)
-
-
-def _set_constant(graph: Any, name: str, values: Host) -> None:
-    """Make an input of a graph a constant: booleans as bits, which a table of all bytes unpacks."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    for given in [value for value in graph.input if value.name == name]:
-        graph.input.remove(given)
-    if values.dtype != bool:
-        graph.initializer.append(numpy_helper.from_array(values, name))
-        return
-    table = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool)
-    parts = {
-        "packed": np.packbits(values.ravel()),
-        "table": table,
-        "flat": np.array([-1]),
-        "start": np.array([0]),
-        "end": np.array([values.size]),
-        "shape": np.array(values.shape),
-    }
-    graph.initializer.extend(numpy_helper.from_array(part, f"{name}.{key}") for key, part in parts.items())
-    nodes = [
-        helper.make_node("Cast", [f"{name}.packed"], [f"{name}.index"], to=TensorProto.INT32),
-        helper.make_node("Gather", [f"{name}.table", f"{name}.index"], [f"{name}.bits"]),
-        helper.make_node("Reshape", [f"{name}.bits", f"{name}.flat"], [f"{name}.all"]),
-        helper.make_node("Slice", [f"{name}.all", f"{name}.start", f"{name}.end"], [f"{name}.some"]),
-        helper.make_node("Reshape", [f"{name}.some", f"{name}.shape"], [name]),
-    ]
-    for node in reversed(nodes):
-        graph.node.insert(0, node)
 
 
 def translations() -> Mapping[Any, Callable[..., Any]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
@@ -27,6 +28,7 @@ from ..sampling.masks import with_masks
 from ..sampling.trace import Untraceable, split
 
 aten = torch.ops.aten
+BYTES = np.arange(256, dtype=np.uint8)[:, None]
 
 
 class Members(nn.Module):
@@ -48,9 +50,13 @@ class DropoutPasses(nn.Module):
     masks are inputs after the images, independent ones are drawn inside.
     """
 
+    bits: Tensor
+
     def __init__(self, net: nn.Module, example: Tensor, *, draws: int, seed: int, masks: str) -> None:
         super().__init__()
-        self.masks: list[Tensor] = []
+        self.masks: list[Tensor] = []  # booleans as bits, which a table of all bytes unpacks
+        self.shapes: list[tuple[int, ...]] = []
+        self.register_buffer("bits", torch.from_numpy(np.unpackbits(BYTES, axis=1)).bool())
         try:
             pieces = split(net, example)
         except Untraceable as problem:
@@ -68,11 +74,15 @@ class DropoutPasses(nn.Module):
                     f"{type(net).__name__} draws random numbers inside fused attention, or the like, which cannot "
                     "be exported. Export a single pass, or an ensemble: nets=[net]."
                 )
-            self.rest, self.masks = masked.rest, masked.masks(range(draws), torch.device("cpu"))
+            self.rest = masked.rest
+            for mask in masked.masks(range(draws), torch.device("cpu")):
+                self.shapes.append(tuple(mask.shape))
+                packed = np.packbits(mask.numpy()) if mask.dtype == torch.bool else mask.numpy()
+                self.masks.append(torch.from_numpy(packed))
         self.batched, self.draws, self.folds = pieces.batched, draws, not pieces.obstacle
 
     def forward(self, x: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        handed = self.prefix(x)
+        handed, masks = self.prefix(x), tuple(map(self._unpacked, masks, self.shapes))
         if not self.folds:
             each = [[mask[draw : draw + 1] for mask in masks] for draw in range(self.draws)]
             mean, second = zip(*[self.rest(*handed, *own) for own in each])
@@ -80,6 +90,11 @@ class DropoutPasses(nn.Module):
         inputs = [torch.cat([t] * self.draws) if fold else t for t, fold in zip(handed, self.batched)]
         mean, second = self.rest(*inputs, *masks)
         return mean.unflatten(0, (self.draws, -1)), second.unflatten(0, (self.draws, -1))
+
+    def _unpacked(self, mask: Tensor, shape: tuple[int, ...]) -> Tensor:
+        if mask.dtype != torch.uint8:
+            return mask
+        return self.bits.index_select(0, mask.int()).flatten()[: math.prod(shape)].reshape(shape)
 
 
 def with_uniform_numbers(rest: fx.GraphModule) -> fx.GraphModule:
