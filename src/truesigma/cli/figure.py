@@ -60,8 +60,9 @@ class FigureRequest:
         if self.calibration is None:
             return {"none": lambda value: recipe.prediction(as_cases(value))}
         (cases,) = open_sets([[str(self.calibration)]], self.how)
-        choices = split_choices(self.recalibrate or usual)
-        return {name: calibrate(cases, name, recipe=recipe) for name in choices}
+        return {
+            name: calibrate(cases, name, recipe=recipe) for name in split_choices(self.recalibrate or usual)
+        }
 
     def recalibrated(self) -> dict[str, list["Cases"]]:
         """Recalibrate the cases of every file, which are repeated runs, by choice."""
@@ -80,9 +81,9 @@ class FigureRequest:
             raise ValueError(f"{self.recalibrate} are several recalibrations; this figure shows one.")
         return next(iter(fitted.values()))
 
-    def unit_of(self, cases: Any) -> str:
-        """The unit that was given, or the file's."""
-        return getattr(cases, "unit", "") if self.unit is None else self.unit
+    def shown(self, cases: Any) -> dict[str, str]:
+        """The title, and the unit that was given, or the file's."""
+        return {"title": self.title, "unit": getattr(cases, "unit", "") if self.unit is None else self.unit}
 
 
 def figure(
@@ -160,7 +161,7 @@ def _calibration(asked: FigureRequest, *, bins: int = 15, spacing: str = "width"
     options = {"bins": bins, "spacing": spacing, "error": scored["error"], "outputs": scored["outputs"]}
     made = asked.recalibrated()
     tables = {name: diagram.table(runs, **options) for name, runs in made.items()}
-    unit = asked.unit_of(next(iter(made.values()))[0])
+    unit = asked.shown(next(iter(made.values()))[0])["unit"]
     return diagram.draw_row(tables, unit=unit, log=log)[0], _columns(tables)
 
 
@@ -190,8 +191,7 @@ def _rejection(asked: FigureRequest, *, over: str = "share") -> Drawn:
     made = {name: runs[0] for name, runs in asked.recalibrated().items()}
     tables = {name: diagram.table(cases) for name, cases in made.items()}
     axis: Any = over  # checked where it is used
-    unit = asked.unit_of(next(iter(made.values())))
-    return diagram.draw(tables, over=axis, title=asked.title, unit=unit), _columns(tables)
+    return diagram.draw(tables, over=axis, **asked.shown(next(iter(made.values())))), _columns(tables)
 
 
 def _shift(asked: FigureRequest) -> Drawn:
@@ -206,8 +206,10 @@ def _shift(asked: FigureRequest) -> Drawn:
     (first, tested), *others = values.items()
     shifted = {name: apply(value) for name, value in others}
     table = diagram.table(apply(tested), shifted, name=first)
-    axes = diagram.draw(table, title=asked.title, unit=asked.unit_of(tested))
-    return axes, {"histogram": table.columns, "auroc": dict(table.auroc)}
+    return diagram.draw(table, **asked.shown(tested)), {
+        "histogram": table.columns,
+        "auroc": dict(table.auroc),
+    }
 
 
 def _region(asked: FigureRequest, *, case: int = 0) -> Drawn:
@@ -230,16 +232,14 @@ def _region(asked: FigureRequest, *, case: int = 0) -> Drawn:
     pixels = None
     if asked.image is not None:
         pixels = np.squeeze(np.moveaxis(read_image(asked.image, dimensions=2), 0, -1))
-    axes = diagram.draw(table, image=pixels, title=asked.title, unit=asked.unit_of(cases))
-    return axes, table.columns
+    return diagram.draw(table, image=pixels, **asked.shown(cases)), table.columns
 
 
 def _history(asked: FigureRequest, *, calibrated: bool = False) -> Drawn:
     from ..diagrams import history as diagram
 
     table = diagram.table(asked.one())
-    axes = diagram.draw(table, calibrated=calibrated, title=asked.title, unit=asked.unit or "")
-    return axes, table.columns
+    return diagram.draw(table, calibrated=calibrated, **asked.shown(None)), table.columns
 
 
 FIGURES = {

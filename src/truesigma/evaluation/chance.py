@@ -115,15 +115,8 @@ def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> It
     taker = np.arange(len(cases)) % view.clusters
     if grouped and cases.patient_or_group is not None:
         taker = np.unique(cases.patient_or_group, return_inverse=True)[1] % view.clusters
-    single = all(
-        np.array_equal(one, np.arange(len(cases))) for one in (view.code, taker)
-    )  # each case for itself
     while True:
-        donor, share = rng.integers(view.clusters, size=view.clusters), rng.uniform(size=len(cases))
-        if single:
-            yield p.location + scale * z[donor].reshape(p.location.shape)
-            continue
-        donor = donor[taker]
+        donor, share = rng.integers(view.clusters, size=view.clusters)[taker], rng.uniform(size=len(cases))
         place = start[donor] + (share * count[donor]).astype(np.int64)
         yield p.location + scale * z[order[place]].reshape(p.location.shape)
 
