@@ -11,7 +11,6 @@ from ..core.law import Law, Undefined
 from ..core.recalibration import Recalibration
 from ..engine import Engine
 from ..files.disk import plain
-from ..files.fileset import is_volume
 from ..files.provenance import versions
 from .fit import Choice, Named, choose_all, each, fit_set
 from .leaks import warn_leaks
@@ -210,7 +209,7 @@ def check_alike(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
     for number, one in enumerate(tested, start=1):
         places = [f" ({some.paths[0]})" if some.paths else "" for some in (one, calibration)]
         pairs: dict[str, tuple[Any, Any]] = {"law": (repr(one.law.name), repr(calibration.law.name))}
-        if not (_of_volumes(one) and _of_volumes(calibration)):  # whose shapes may differ
+        if not (one.of_volumes and calibration.of_volumes):  # whose shapes may differ
             pairs["outputs of shape"] = one.outputs, calibration.outputs
         if one.unit and calibration.unit:
             pairs["targets"] = f"in {one.unit}", f"in {calibration.unit}"
@@ -220,7 +219,3 @@ def check_alike(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
                     f"test set {number}{places[0]} has {words} {given}, the calibration set{places[1]} {expected}; "
                     "expected the same."
                 )
-
-
-def _of_volumes(cases: CaseSet) -> bool:
-    return cases.files is not None and is_volume(cases.files.sources[0])

@@ -23,7 +23,7 @@ from ..core.varying import likelihood_of
 from ..engine import Engine
 from ..files.chunks import Chunk, chunks_of
 from ..files.described import describe_file, describe_files, only_counted, without_code
-from ..files.fileset import MOST, FileSet, flat, open_fileset, read_whole
+from ..files.fileset import MOST, FileSet, flat, is_volume, open_fileset, read_whole
 from ..files.find import is_small
 from ..files.roles import Columns
 from ..files.store import read
@@ -55,6 +55,7 @@ class CaseSet:
     left_out: int  # cases of files whose targets are all missing
     law: Law
     outputs: tuple[int, ...] | None  # the shape of a case's; None where it differs from volume to volume
+    of_volumes: bool  # whose shapes may differ
     elements: int
     cases: int  # with those of larger files whose targets are all missing
     unit: str
@@ -208,6 +209,7 @@ def open_set(
         keep=keep,
         report=report,
         left_out=left_out,
+        of_volumes=files is not None and is_volume(files.sources[0]),
         **size,
         **texts,
     )

@@ -299,8 +299,9 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     if label == NONE:
         return f"{first}."
     named = title or label
-    if culprits_of(before) or culprits_of(after):
-        return _of_culprits(before, after, first, named)
+    if culprits_of(after):
+        there = [name for name, _ in culprits_of(before)]
+        return f"{first}; after {named} it is {_for_culprits(after, there)}."
     apart = [row["parts"].get("apart") for row in (before, after)]
     if apart[0] and apart[0] == apart[1]:
         return f"{first}, before and after {named}."
@@ -333,15 +334,6 @@ def _for_culprits(row: Row, there: Sequence[str] = ()) -> str:
     return said + (
         f", {times(rest[0])} elsewhere" if rest[1] > 1 or rest[2] < 1 else ", with no sign of that elsewhere"
     )
-
-
-def _of_culprits(before: Row, after: Row, first: str, named: str) -> str:
-    if culprits_of(after):
-        return (
-            f"{first}; after {named} it is {_for_culprits(after, [name for name, _ in culprits_of(before)])}."
-        )
-    then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}
-    return f"{first}; after {named} {then.get(after['verdict'], f'it is {_wrong_size(after)}')}."
 
 
 def _further(before: Row, after: Row) -> bool:
