@@ -92,6 +92,16 @@ def test_a_change_is_named(finished, run, name):
     assert "DOES NOT FOLLOW" in out
 
 
+def test_a_recalibration_of_ones_own_is_not_run(finished):
+    card = finished / "output" / "card.json"
+    stored = json.loads(card.read_text())
+    del stored["content_sha256"]
+    stored["recalibration"]["name"] = "mine"
+    card.write_text(json.dumps(stored))
+    found = {check.what: check.holds for check in verify(finished / "output", [tiny_backbone.__file__])}
+    assert found["card.json follows from its cases"] is found["predictions.csv follows from the card"] is None
+
+
 def test_files_alone(finished, tmp_path, run):
     folder = finished / "output"
     assert wrong(folder / "card.json") == []

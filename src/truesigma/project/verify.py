@@ -120,6 +120,8 @@ def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
         if (folder / name).is_file():
             try:
                 yield from look(folder / name)
+            except plugins.NotGiven as problem:
+                yield Check(f"{name} follows from its cases", None, str(problem))
             except (ValueError, OSError) as problem:
                 yield Check(f"{name} is whole", False, str(problem))
 
@@ -197,7 +199,7 @@ def _json(path: Path) -> Iterator[Check]:
     if not isinstance(found, dict):
         raise BadFile(f"{path} holds no card and no scores.")
     if str(found.get("format", "")).startswith("truesigma recalib"):
-        card = read_card(path)
+        card = _our_card(path)
         yield Check(f"{path.name} is whole", True)
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
     elif "rows" in found and isinstance(data := found.get("data"), dict) and "calibration" in data:
@@ -249,6 +251,14 @@ def _picked(row: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
 def _beside(path: Path, about: Mapping[str, Any]) -> str | None:
     file = path.parent / str(about["file"])
     return _same_file(file, about["sha256"]) if file.is_file() else None
+
+
+def _our_card(path: Path) -> Card:
+    """Read a card, unless its recalibration is a user's own file, which is code and not run here."""
+    name = read_json(path, {"recalibration": {"name": str}})["recalibration"]["name"]
+    if name not in plugins.names("recalibrate"):
+        raise plugins.NotGiven(f"{name}: not one of ours, and not run here")
+    return read_card(path)
 
 
 def _card(path: Path, card: Card) -> str | None:
@@ -306,7 +316,7 @@ def _predictions(path: Path) -> Iterator[Check]:
 def _predicted(path: Path) -> str:
     """Compare the table of the test cases with the card's predictions, by their number and their scale."""
     rows, test = read_table(path, need=["id"], exact=True)[1], read(path.with_name("test.npz"))
-    made = read_card(path.with_name("card.json"))(test)
+    made = _our_card(path.with_name("card.json"))(test)
     if [row["id"] for row in rows] != [str(one) for one in test.id]:
         return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
     if "scale" not in rows[0] or test.unit == "scaled":
