@@ -1,12 +1,11 @@
 """Match images to the rows of a table: by a column of paths, or by a pattern that puts cells into a path."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
 from ..core.checks import per_cent
-from ..files.images import is_image, is_series
+from ..files.images import is_image
 from ..files.tables import Row
 from ..imaging.data.rows import image_name
 
@@ -18,17 +17,13 @@ LOOKED_AT = 200  # rows that a pattern is tried on
 
 def list_images(folder: Path) -> list[str]:
     """List images below a folder, as paths from it, in order; a folder of DICOM slices is one, too."""
-    images, seen = [], {os.path.realpath(folder)}
-    for place, folders, files in os.walk(folder, followlinks=True):
-        there = {name: os.path.realpath(Path(place, name)) for name in sorted(folders)}
-        folders[:] = [name for name, real in there.items() if real not in seen]  # links may lead around
-        seen.update(there.values())
-        here = Path(place)
-        if here != folder and is_series(here):
-            images.append(here.relative_to(folder).as_posix())
-        paths = (here / name for name in sorted(files))
-        images += [path.relative_to(folder).as_posix() for path in paths if is_image(path)]
-    return images
+    from ..imaging.data.folder import images_below
+
+    images: list[Path] = []
+    for here, series, some in images_below(folder):
+        images += [here] if series and here != folder else []
+        images += [path for path in some if is_image(path)]
+    return [path.relative_to(folder).as_posix() for path in images]
 
 
 def find_paths(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from torch import Tensor
 from ...core.checks import number_of
 from ...files.disk import UNREADABLE, reason
 from ...files.headers import Header, read_header
+from ...files.images import is_image, is_series
 from .dataset import Picked, Reader
 from .prepare import NO_SPACING, Layout
 from .rows import check_alike
@@ -152,6 +153,22 @@ def complain(broken: dict[int, str], names: Sequence[str], *, remedy: str) -> No
 def cores() -> int:
     """Count the processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def images_below(folder: Path) -> Iterator[tuple[Path, bool, list[Path]]]:
+    """Walk through a folder and all below it: each, whether it is a volume of DICOM slices, and the images in it.
+
+    What is hidden is left out; a link is followed once, since links may lead around.
+    """
+    seen = {os.path.realpath(folder)}
+    for place, folders, files in os.walk(folder, followlinks=True):
+        here = Path(place)
+        there = {name: os.path.realpath(here / name) for name in sorted(folders) if not name.startswith(".")}
+        folders[:] = [name for name, real in there.items() if real not in seen]
+        seen.update(there.values())
+        paths = [here / name for name in sorted(files) if not name.startswith(".")]
+        images = [path for path in paths if is_image(path) or path.suffix.lower() == ".npz"]
+        yield here, is_series(here), images
 
 
 def read_headers(folder: Path, names: Sequence[str], *, dimensions: int = 0) -> list[Header | None]:

@@ -1,6 +1,5 @@
 """Predict with trained networks: the cases of a split, or new image files without targets."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from ...core.cases import Cases
 from ...core.decompose import decompose
 from ...core.law import Law, Normal
 from ...core.values import Draws, Prediction, changed
-from ...files.images import ENDINGS, is_image, is_series
+from ...files.images import ENDINGS
 from ..data.dataset import DataSet, Split, batches, resident
-from ..data.folder import FileReader
+from ..data.folder import FileReader, images_below
 from ..data.source import Intake
 from ..data.units import SCALED
 from ..sampling.draws import Masks, Precision, dropout_draws, dropout_moments, ensemble_draws
@@ -171,7 +170,10 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
         if not place.is_dir():
             found.append(place)  # a missing image is named when it is read, with all others
             continue
-        images = sorted(_below(place, volumes))
+        below = images_below(place)
+        images = sorted(
+            one for here, series, some in below for one in ([here] if volumes and series else some)
+        )
         if not images:
             raise ValueError(
                 f"{place} holds no images; expected files ending in {' '.join((*ENDINGS, '.npz'))}"
@@ -180,19 +182,6 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
     if not found:
         raise ValueError("no images were given; expected files or folders")
     return found
-
-
-def _below(folder: Path, volumes: bool) -> Iterator[Path]:
-    """Find the images in a folder and its subfolders; hidden files are ignored."""
-    for place, folders, files in os.walk(folder):
-        here = Path(place)
-        if volumes and is_series(here):
-            folders.clear()
-            yield here
-            continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (here / name for name in files if not name.startswith("."))
-        yield from (path for path in paths if path.suffix.lower() == ".npz" or is_image(path))
 
 
 def _sample(
