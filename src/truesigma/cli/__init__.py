@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rest = [word for k, word in enumerate(given) if k not in places]
     with warnings.catch_warnings():
         if "--debug" not in moved:
-            warnings.showwarning = _quiet_warning if "--quiet" in moved else _short_warnings()
+            warnings.showwarning = _short_warnings(quiet="--quiet" in moved)
         try:
             build()(args=[*moved, *join_files(rest)], prog_name="truesigma")
         except Exception as problem:
@@ -142,18 +142,14 @@ def _program(
         os.environ[UNPACK_LIMIT] = str(unpack_limit)  # for the processes that it starts, too
 
 
-def _short_warnings() -> Callable[..., None]:
+def _short_warnings(*, quiet: bool) -> Callable[..., None]:
     """Show each warning in one line, and the same words only once, since several stages of a run may raise them."""
     said: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:
         text = printable(" ".join(str(message).split()))
-        if text not in said:
+        if not quiet and text not in said:
             sys.stderr.write(f"warning: {text}\n")
         said.add(text)
 
     return show
-
-
-def _quiet_warning(*_: Any, **__: Any) -> None:
-    return None

@@ -14,7 +14,6 @@ import typer
 if TYPE_CHECKING:
     from ..evaluation.text import TextTable
 
-Report = Callable[[str, int], Callable[[int], None]]
 QUIET = ContextVar("QUIET", default=False)  # whether --quiet was given
 EVERY = 5.0  # seconds between lines of progress
 
@@ -95,27 +94,13 @@ def resumable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-@contextmanager
-def progress() -> Iterator[Report | None]:
-    """Give a function that starts a progress bar, from a name and a total; None if there is no terminal."""
-    if QUIET.get() or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-
-        def report(words: str, total: int) -> Callable[[int], None]:
-            task = bar.add_task(words, total=total)
-            return lambda done: bar.advance(task, done)
-
-        yield report
-
-
 def ticker(total: int) -> Callable[[int], None]:
     """Make a function that counts cases and says now and then how many are done, and the time left."""
+    return report("", total)
+
+
+def report(words: str, total: int) -> Callable[[int], None]:
+    """Make such a function for one of several passes, which goes by these words."""
     began = printed = time.monotonic()
     done = 0
 
@@ -123,8 +108,8 @@ def ticker(total: int) -> Callable[[int], None]:
         nonlocal done, printed
         done += cases
         now = time.monotonic()
-        if now - printed >= EVERY and done < total:
-            printed = now
-            say(f"{done} of {total} cases, {(now - began) / done * (total - done):.0f} s left")
+        if now - printed >= EVERY and 0 < done < total:
+            printed, left = now, (now - began) / done * (total - done)
+            say(f"{words}{': ' if words else ''}{done} of {total} cases, {left:.0f} s left")
 
     return count

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from ..core.checks import number_of
 from ._options import Column, Json, Law, Levels, columns_of, split_levels
-from ._output import check_output, deliver, progress
+from ._output import check_output, deliver, report
 
 
 def apply(
@@ -109,9 +109,7 @@ def _maps(
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; expected a folder for the maps.")
-    with progress() as report:
-        tick = None if report is None else report("maps", len(find_maps(given)))
-        made = apply_maps(card, given, out, tick=tick, levels=levels, law=law)
+    made = apply_maps(card, given, out, tick=report("maps", len(find_maps(given))), levels=levels, law=law)
     files = [Path(file) for one in made for file in one.files]
     voxels = sum(one.voxels for one in made)
     result = {

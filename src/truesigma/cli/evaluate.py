@@ -23,7 +23,7 @@ from ._options import (
     reading,
     split_choices,
 )
-from ._output import check_output, deliver, progress, say
+from ._output import check_output, deliver, report, say
 
 
 def evaluate(
@@ -59,18 +59,17 @@ def evaluate(
     sets = [one_set(calibration), *(files.split(NEXT) for files in test)]
     how = reading(column, missing, law)
     asked = None if metrics is None else split_choices(metrics)
-    with progress() as report:
-        more = {"recipe": recipe, "engine": engine_of(engine), "keep": keep, "report": report}
-        fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], maps=True, **more)
-        warn_doubts(fitted_on, tested[0])
-        data: dict[str, Any] = {
-            "calibration": fitted_on.described(),
-            "test": [one.described() for one in tested],
-        }
-        (fitted_on, *tested), about = weigh_sets(like, opened, how, recipe)
-        chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
-        evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group, one_pass=one_pass)
-        questions = list(evaluation.questions)
+    more = {"recipe": recipe, "engine": engine_of(engine), "keep": keep, "report": report}
+    fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], maps=True, **more)
+    warn_doubts(fitted_on, tested[0])
+    data: dict[str, Any] = {
+        "calibration": fitted_on.described(),
+        "test": [one.described() for one in tested],
+    }
+    (fitted_on, *tested), about = weigh_sets(like, opened, how, recipe)
+    chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
+    evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group, one_pass=one_pass)
+    questions = list(evaluation.questions)
     few = few_patients(fitted_on.whole) if fitted_on.whole is not None else ""
     if few and any("standard_error" in fitted.to_dict() for fitted in evaluation.recalibrations.values()):
         say(f"note: {few[:1].lower()}{few[1:]}")
@@ -116,13 +115,12 @@ def calibrate(
     asked = None if refer is None else numbers("--refer", refer)
     how = reading(column, missing, law)
     check_output(out, endings=(".json",))
-    with progress() as report:
-        more = {"recipe": recipe, "report": report}
-        opened = open_sets([one_set(calibration)], how, outputs=[json, out], maps=True, **more)
-        warn_doubts(opened[0])
-        data = opened[0].described()  # of the files; weights of --like are none of their columns
-        (cases,), about = weigh_sets(like, opened, how, recipe)
-        card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)
+    more = {"recipe": recipe, "report": report}
+    opened = open_sets([one_set(calibration)], how, outputs=[json, out], maps=True, **more)
+    warn_doubts(opened[0])
+    data = opened[0].described()  # of the files; weights of --like are none of their columns
+    (cases,), about = weigh_sets(like, opened, how, recipe)
+    card = fit(cases, choices[0], recipe=recipe, data={**data, **about}, refer=asked)
     write(card, out)
     described = card.to_dict()
     if doubt := factor_doubt(card.recalibration, card.data.get("checkpoint", "")):

@@ -138,7 +138,7 @@ def evaluate(
         engine: "local", "ray", the address of a Ray cluster, or options of `engine.ray.run`: files are then read in
             pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
         keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
-        report: for a progress bar over files.
+        report: from words and a number of cases to a function that is called with how many more are done.
 
     Returns:
         The evaluation: `print` it, `.rows` (for a data frame), `.value("sigma", "uce")`, `.questions`, `.groups`,

@@ -160,7 +160,7 @@ def open_set(
         engine: "local", "ray", the address of a Ray cluster, or options of `engine.ray.run`: files are then read in
             pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
         keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
-        report: for a progress bar.
+        report: as for `evaluate`.
         name_rows: name the cases of a file that gives no id by their rows there, from 1; of a .npz, from 0.
 
     Example:
