@@ -77,7 +77,7 @@ def test_calibrate_and_apply(folder, run):
     fitted = ts.recalibrate.sigma.fit(ts.read("cal.csv").prediction, ts.read("cal.csv").target)
     assert card["recalibration"] == fitted.to_dict()
     assert (card["data"]["file"], card["data"]["cases"], card["unit"]) == ("cal.csv", 300, "mm")
-    assert f"sigma fitted on 300 cases: factor {fitted.factor:.6g}, standard error" in out
+    assert f"sigma fitted on 300 cases: factor {fitted.factor:.6g} +- " in out
     code, out, err = run(
         "apply", "card.json", "test.csv", "-o", "out.csv", "--level", "0.5,0.9", "--json", "-"
     )
