@@ -26,6 +26,7 @@ from torch.nn import functional
 
 from truesigma import metrics, read
 from truesigma.core.values import Prediction
+from truesigma.evaluation.card import read_card
 
 EPOCHS = (30, 60)
 SIZE = (96, 144)  # rows and columns that images are squeezed to
@@ -151,7 +152,7 @@ def by_default(given: argparse.Namespace, out: Path, seed: int) -> dict[str, flo
     subprocess.run([*command, "init", *paths, *names], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([*command, "run", str(recipe), "-o", str(out)], check=True, stdout=subprocess.DEVNULL)
     seconds = children() - began
-    test, card = read(out / "test.npz"), read(out / "card.json")
+    test, card = read(out / "test.npz"), read_card(out / "card.json")
     if test.unit == "scaled":
         raise SystemExit("outputs have different units; give one --unit for all")
     raw = scored(test.prediction, test.target)

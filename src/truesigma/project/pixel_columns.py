@@ -6,7 +6,8 @@ from collections.abc import Mapping
 # How they are called.
 PIXEL = re.compile(
     r"(pixel|voxel|pix|px)[ _.-]?(size|spacing|width|height|dim|pitch)|spacing|slice[ _.-]?thickness|"
-    r"([muµμ]m|microns?)[ _]?(per|/)?[ _]?(px|pix|pixel|voxel)\b|resolution[ _([]*[muµμ]m|^d[xyz]$|^mpp$"
+    r"([muµμ]m|microns?)[ _]?(per|/)?[ _]?(px|pix|pixel|voxel)\b|"
+    r"\b(pixel|voxel|pix|px)[ _]?([([]|in_)?[muµμ]m\b|resolution[ _([]*[muµμ]m|^d[xyz]$|^mpp$"
 )
 AXES = {
     "z": r"z|depth|slices?|thickness",
@@ -18,8 +19,8 @@ AXES = {
 def is_pixel_size(column: str) -> bool:
     """Tell whether a column is named like the size of a pixel.
 
-    >>> [is_pixel_size(name) for name in ("pixel size(mm)", "dx", "um_per_pixel", "age", "length_px")]
-    [True, True, True, False, False]
+    >>> [is_pixel_size(name) for name in ("pixel size(mm)", "dx", "um_per_pixel", "pixel_mm", "age", "length_px")]
+    [True, True, True, True, False, False]
     """
     return PIXEL.search(column.lower()) is not None
 

@@ -6,12 +6,14 @@ now as long as each network of the result will be: the network of the winner is 
 those of a calibration split, are not looked at.
 """
 
+import math
 import os
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +89,8 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
 
     What was decided for the same recipe in this folder before is taken from its run.json.
     """
+    from ..imaging.training.devices import side_by_side
+
     asked = project.tables()
     if not project.train.plan:
         return project
@@ -103,11 +107,10 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
             f"train.plan is {project.train.plan!r}; expected {RACE!r}, or one of {', '.join(p.name for p in plans)}"
         )
     shutil.rmtree(folder / TRIALS, ignore_errors=True)
-    ready = [
-        Entrant(plan, one, _epoch_seconds(one))
-        for plan in named or plans
-        for one in [open_work(changed(project, plan.settings), folder / TRIALS, device)]
-    ]
+    entered = named or plans
+    works = [open_work(changed(project, plan.settings), folder / TRIALS, device) for plan in entered]
+    paces = side_by_side([partial(_epoch_seconds, one) for one in works], device)
+    ready = [Entrant(*one) for one in zip(entered, works, paces)]
     tried: list[Tried] = []
     if len(ready) > 1:
         ready, tried = _first_round(ready, SHORT * (end - time.monotonic()), say)
@@ -162,7 +165,9 @@ def _first_round(
     ready: Sequence[Entrant], seconds: float, say: Callable[[str], None]
 ) -> tuple[list[Entrant], list[Tried]]:
     """Train all plans for these seconds together: those that go on, the best first, and how all did."""
-    shares = _shares([one.pace for one in ready], seconds)
+    from ..imaging.training.devices import side_by_side
+
+    shares = _shares([one.pace for one in ready], seconds * _at_once(ready[0].work.device))
     for one, share in zip(ready, shares):
         if not share:
             say(
@@ -172,12 +177,14 @@ def _first_round(
     if len(able) < 2:
         return [min(ready, key=lambda one: one.pace)], []
     say(f"race, round 1: {', '.join(one.plan.name for one, _ in able)}")
-    found, timed = [], []
-    for number, (one, share) in enumerate(able):
-        epochs = int(np.clip(share / one.pace, LEAST, MOST))
-        scores, taken = _try(one, epochs, f"1/{number}", None)
-        found.append((scores, epochs, taken))
-        timed.append(replace(one, pace=taken / epochs))
+    epochs = [int(np.clip(share / one.pace, LEAST, MOST)) for one, share in able]
+    tasks = [
+        partial(_try, one, count, f"1/{k}", 0, None) for k, ((one, _), count) in enumerate(zip(able, epochs))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about networks that have hardly learned
+        found = side_by_side(tasks, able[0][0].work.device)
+    timed = [replace(one, pace=taken / count) for (one, _), (_, count, taken) in zip(able, found)]
     rows = _compared(1, [one.plan.name for one, _ in able], found, able[0][0].work.data)
     for row in rows:
         say(f"    {row.words()}")
@@ -190,27 +197,31 @@ def _second_round(
     ready: Sequence[Entrant], end: float, say: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Any]], list[Tried]]:
     """Train a network of full length by each plan: the settings of the best one, and how they did, the best first."""
-    data = ready[0].work.data
-    each = FINISH * (end - time.monotonic()) / (NETWORKS + len(ready) - 1)
-    found = []
+    from ..imaging.training.devices import side_by_side
+
+    device, data = ready[0].work.device, ready[0].work.data
+    at_once = _at_once(device)
+    each = FINISH * (end - time.monotonic()) / math.ceil((NETWORKS + len(ready) - 1) / at_once)
+    tasks = []
     for number, one in enumerate(ready):
         epochs = int(np.clip(each / one.pace, LEAST, MOST))
         say(f"race, round 2: {one.plan.name}, {number_of(epochs, 'epoch')}")
-        scores, taken = _try(one, epochs, f"2/{number}", say)
-        found.append((scores, epochs, taken))
+        tasks.append(partial(_try, one, epochs, f"2/{number}", 0, None if number else say))
+    begun = at_once if len(ready) == 1 else 1  # the winner's networks that are trained here
+    tasks += [partial(_try, ready[0], epochs, "2/0", member, None) for member in range(1, begun)]
+    found = side_by_side(tasks, device)[: len(ready)]
     rows = _compared(2, [one.plan.name for one in ready], found, data)
     for row in rows:
         say(f"    {row.words()}")
     order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
     best, won = order[0], ready[order[0]]
-    left = FINISH * (end - time.monotonic())
-    members = int(np.clip(1 + left / found[best][2], 2, MOST_NETWORKS))
+    more = at_once * int(FINISH * (end - time.monotonic()) / found[best][2])
+    members = int(np.clip(begun + more, 2, MOST_NETWORKS))
     trials = won.work.folder
     (trials / "2" / str(best) / RUNS).rename(trials / RUNS)
     count = f"{number_of(members, 'network')} of {number_of(rows[best].epochs, 'epoch')}"
-    say(
-        f"plan {won.plan.name}: {count}, one of them trained; about {(members - 1) * found[best][2] / 60:.1f} minutes"
-    )
+    minutes = math.ceil((members - begun) / at_once) * found[best][2] / 60
+    say(f"plan {won.plan.name}: {count}, {begun} of them trained; about {minutes:.1f} minutes for the rest")
     settings = {name: dict(values) for name, values in won.plan.settings.items()}
     settings["train"] |= {"epochs": rows[best].epochs, "plan": ""}
     settings["sample"] |= {"members": members}
@@ -236,25 +247,32 @@ def _shares(paces: Sequence[float], budget: float) -> list[float]:
     return shares
 
 
+def _at_once(device: str) -> int:
+    """Networks that are trained side by side here."""
+    import torch
+
+    from ..imaging.training.devices import chosen_device
+
+    return 2 if chosen_device(device).type == "cpu" and torch.get_num_threads() > 1 else 1
+
+
 def _try(
-    one: Entrant, epochs: int, name: str, say: Callable[[str], None] | None
-) -> "tuple[NDArray[np.float64], float]":
-    """Train a plan in a folder of this name: the CRPS of each validation case, and the seconds taken."""
+    one: Entrant, epochs: int, name: str, member: int, say: Callable[[str], None] | None
+) -> "tuple[NDArray[np.float64], int, float]":
+    """Train a network by a plan in a folder of this name: the CRPS of each validation case, epochs and seconds."""
     from ..imaging.prediction.predict import predict_split
     from .stages import trained
 
     began = time.monotonic()
     project = changed(one.work.project, {"train": {"epochs": epochs, "plan": ""}})
     work = replace(one.work, project=project, folder=one.work.folder / name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a network that has hardly learned
-        net = trained(work, 0, say=say).net
+    net = trained(work, member, say=say).net
     cases: Any = predict_split([net], work.data, "valid", scaled=True)
     z = (cases.target - cases.prediction.location) / cases.prediction.scale
     law = cases.prediction.law
     sd = work.data.splits["train"].target.std(0).cpu().numpy()
     scores = (cases.prediction.scale * law.crps(z, law.cdf(z)) / sd).mean(1)
-    return np.asarray(scores, float), time.monotonic() - began
+    return np.asarray(scores, float), epochs, time.monotonic() - began
 
 
 def _epoch_seconds(work: Work) -> float:

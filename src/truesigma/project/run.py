@@ -13,7 +13,7 @@ from .ledger import STAGES, Ledger, open_ledger
 from .project import AUTO, changed, read_project
 from .race import adopt, planned
 from .readme import predict_command, write_cases
-from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member
+from .stages import Made, Say, Ticker, fit_card, sample_split, score, show, train_member, train_together
 from .work import Work, open_work
 
 
@@ -106,6 +106,9 @@ def run_project(
         if Path(recipe).resolve() != (folder / "recipe.toml").resolve():
             write_text(folder / "recipe.toml", Path(recipe).read_text(encoding="utf-8"))
         limit = None if time_limit is None else lambda: max(1.0, time_limit - (time.monotonic() - began))
+        waiting = [k for k in range(project.sample.networks) if not ledger.is_done(f"train {k}")]
+        if len(waiting) > 1:
+            train_together(work, waiting, time_limit=None if limit is None else limit(), say=say)
         complete = _do(parts_of(work, limit=limit, say=say, tick=tick), ledger, told)
         return _finished(work, ledger, complete)
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,20 @@ def trained(work: Work, member: int, *, time_limit: float | None = None, say: Sa
         workers=project.train.workers,
         say=say,
         data=data,
+    )
+
+
+def train_together(work: Work, members: Sequence[int], *, time_limit: float | None, say: Say | None) -> None:
+    """Train networks side by side, showing the first one's progress; those that draw random numbers must wait."""
+    from ..imaging.training.devices import side_by_side
+
+    recipe = work.project.training
+    if recipe.stage_dropout or any(recipe.head_dropout.values()):
+        return
+    shown = {member: say if member == members[0] else None for member in members}
+    side_by_side(
+        [partial(trained, work, member, time_limit=time_limit, say=shown[member]) for member in members],
+        work.device,
     )
 
 

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # Never part of Monte-Carlo dropout: batch statistics, and activations that are noisy in training.
 _NEVER_ON = (nn.modules.batchnorm._NormBase, nn.RReLU)
 _NO_MODULE = object()
+# Networks that are trained side by side share torch's generator: first weights are drawn while nobody else seeds it.
+SEEDING = RLock()
 
 
 class NotRandom(ValueError):
@@ -179,14 +182,16 @@ def guarded_generators(device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
-        torch.default_generator.set_state(host)
+        with SEEDING:
+            torch.default_generator.set_state(host)
         for other, state in zip(others, states):
             other.set_state(state)
 
 
 def seed_generators(device: torch.device, seed: int) -> None:
     """Seed the CPU and `device` only; torch.manual_seed would touch every other accelerator too."""
-    torch.default_generator.manual_seed(seed)
+    with SEEDING:
+        torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         _device_generator(device).manual_seed(seed)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ...core import plugins
 from ..recipe import TrainingRecipe, from_dict
+from .randomness import SEEDING
 from .weights import load_weights
 
 __all__ = ["TwoHead", "build", "rebuild"]
@@ -258,7 +259,7 @@ def build(
     if "stage_dropout" in inspect.signature(make).parameters:
         options = {"stage_dropout": recipe.stage_dropout, **options}
     dropout = recipe.head_dropout.get(name, recipe.head_dropout["other"])
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+    with SEEDING, torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(seed)
         made, features = make(channels, pretrained=pretrained, **options)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..data.dataset import Split, batches, shuffled
+from ..network.randomness import SEEDING
 from .job import Job, channels_last, seed_of
 from .step import Meter, Stepping
 from .validate import NonFinite
@@ -38,7 +39,8 @@ def train_epoch(job: Job, stepping: Stepping, meter: Meter, epoch: int) -> Tenso
     """
     device, rank, size = job.device, job.processes.global_rank, job.size
     # all randomness starts again from (seed, epoch, process): a resumed run needs no generator state
-    torch.manual_seed(seed_of(job.seed, epoch, rank, 0))
+    with SEEDING:
+        torch.manual_seed(seed_of(job.seed, epoch, rank, 0))
     generator = torch.Generator(device).manual_seed(seed_of(job.seed, epoch, rank, 1))
     order = shard(len(job.train), seed=job.seed, epoch=epoch, rank=rank, world=job.processes.world_size)
     alone = size > 1 and len(order) % size == 1

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ...core.checks import number_of
 from ...files.disk import locked
 from ..data.dataset import DataSet
+from ..network.randomness import guarded_generators
 from ..recipe import TrainingRecipe
 from .checkpoint import State, put_back, restore, save, tidy
 from .checks import check_choices, check_detached, check_network, warn_of_scale
@@ -131,7 +131,7 @@ def train(
     processes = start(device, devices, unused=recipe.loss == "mse")
     job = Job(net, data, recipe, seed, likelihood, precision, processes, workers)
     own = folder if processes.is_global_zero else None  # the others leave the folder alone
-    with locked(own), torch.random.fork_rng(devices=[job.device] if job.device.type == "cuda" else []):
+    with locked(own), guarded_generators(job.device):
         said = describe(job, record or {})
         job = job.placed(test=test)
         optimizer = make_optimizer(net, recipe, job.device)
