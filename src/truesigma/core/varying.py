@@ -342,11 +342,6 @@ def known_levels(law: Law, usual: Sequence[float]) -> list[float]:
     return list(own) if own is not None else [level for level in usual if has(level)]
 
 
-def flat_law(law: Law) -> Law:
-    """The law of elements (case, output), where the outputs have several axes."""
-    return law.flat() if isinstance(law, Varying) else law
-
-
 def law_at(law: Law, index: Any) -> Law:
     """The law of some cases, by what an array of them on the host would be indexed with."""
     return law[index] if isinstance(law, Varying) else law

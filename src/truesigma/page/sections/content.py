@@ -8,7 +8,6 @@ from ...core.arrays import Host
 from ...core.cases import Cases
 from ...core.elements import every_element
 from ...core.law import Undefined
-from ...core.varying import flat_law, laws_of
 from ..blocks import Section, before_after, choice, columns, controls, figure, paragraph
 from ..numbers import percent
 from ..subject import Subject
@@ -91,11 +90,7 @@ def pit(subject: Subject) -> list[dict[str, Any]]:
 def _transform(cases: Cases) -> Host:
     """The probability that the law gives to what lies below the truth, (case, output)."""
     found = every_element(cases.prediction, cases.target, weight=cases.weight)
-    z = (found.target - found.location) / found.scale
-    made = np.empty(z.shape)
-    for law, some in laws_of(flat_law(cases.prediction.law), len(cases)):
-        made[some] = law.cdf(z[some])
-    return np.clip(np.nan_to_num(made, nan=0.5), 0.0, 1.0)
+    return np.clip(np.nan_to_num(found.cdf, nan=0.5), 0.0, 1.0)
 
 
 def shape_section(subject: Subject) -> Section | None:
