@@ -1,6 +1,7 @@
 """--dry-run: plan a run, its cases, and from a few timed steps its time and memory."""
 
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,10 @@ class Plan:
         for number, part in enumerate(self.parts, start=1):
             lines.append(f"  {number}. {part['words']}{', done before' if part['done'] else ''}")
         place = "on the GPU" if self.device.startswith("cuda") else "of this process"
+        train, draw = (timedelta(seconds=round(self.seconds[name])) for name in ("training", "sampling"))
         lines += [
             f"network: {self.parameters / 1e6:.3g} million parameters, on {self.device}",
-            f"time: training {clock(self.seconds['training'])}, drawing {clock(self.seconds['sampling'])}, then the "
+            f"time: training {train}, drawing {draw} (h:min:s), then the "
             f"report; estimated from a few steps timed now, {self.seconds['epoch']:.3g} s an epoch",
             f"memory: {size(self.bytes['memory'])} {place} at the peak of these steps; disk: about "
             f"{size(self.bytes['disk'])}",
@@ -165,22 +167,6 @@ def _bytes(data: Any) -> int:
     """Count the bytes of images kept in memory; streamed images take none."""
     held = [split.images for split in data.splits.values()]
     return sum(images.numel() * images.element_size() for images in held if hasattr(images, "numel"))
-
-
-def clock(seconds: float) -> str:
-    """Write a time in words.
-
-    >>> clock(0.4), clock(95), clock(5400)
-    ('less than a second', '1 min 35 s', '1 h 30 min')
-    """
-    whole = round(seconds)
-    if whole < 1:
-        return "less than a second"
-    if whole < 60:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole // 60 % 60} min"
-    )
 
 
 def size(count: float) -> str:

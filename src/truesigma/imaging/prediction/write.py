@@ -151,4 +151,4 @@ def _short(values: Any) -> Any:
     """Convert single precision to the double that prints as briefly: 0.1 instead of 0.10000000149011612."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
         return values
-    return np.array([float(str(value)) for value in values.ravel()]).reshape(values.shape)
+    return values.astype(str).astype(np.float64)

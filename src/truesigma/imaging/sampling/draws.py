@@ -17,7 +17,7 @@ from ..network.randomness import guarded_generators, modes, recording
 from .fold import Sampler
 from .masks import KINDS
 from .moments import Moments, MonteCarloError, joined, prediction_of
-from .trace import autocast, check_precision
+from .trace import autocast
 
 Precision = Literal["fp32", "bf16"]
 Masks = Literal["common", "independent"]
@@ -151,7 +151,7 @@ def ensemble_draws(
     if not nets:
         raise ValueError("nets is empty; expected at least one network.")
     check_law(law)
-    check_precision(precision)
+    check_choice("precision", precision, "fp32", "bf16")
     places = [placing(net) for net in nets]
     kept: list[_Kept] = []
     clamped = False
@@ -205,7 +205,7 @@ def _sampled(
 ) -> Iterator[S]:
     """Check the choices, and draw: yields, for each batch, new `sums` with all of its draws added."""
     check_law(law)
-    check_precision(precision)
+    check_choice("precision", precision, "fp32", "bf16")
     check_choice("masks", masks, *KINDS)
     for name, value in (("draws", draws), ("chunk", 1 if chunk is None else chunk)):
         check_whole(name, value, 1)

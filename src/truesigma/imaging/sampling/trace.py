@@ -121,12 +121,6 @@ def autocast(device: torch.device, precision: str, *, cache: bool = True) -> tor
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled, cache_enabled=cache)
 
 
-def check_precision(precision: str) -> None:
-    """Refuse an unknown precision, and name the known ones."""
-    if precision not in ("fp32", "bf16"):
-        raise ValueError(f"precision is {precision!r}; expected 'fp32' or 'bf16'.")
-
-
 def _trace(net: nn.Module, example: Tensor, precision: str) -> Partition | Untraceable:
     # Two cases: torch.export takes a length of 1 for a constant, and would fix the number of cases.
     probe = torch.cat([example[:1], example[-1:]])

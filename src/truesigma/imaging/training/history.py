@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class Watch:
         text = (
             f"epoch {epoch}/{self.epochs}  loss {row['train_loss']:.4f}  {train and f'train {train}  '}"
             f"valid {valid}{' (best)' if kept else ''}  factor {row['valid_factor']:.2f}  "
-            f"rate {row['learning_rate']:.1g}  {row['seconds']:.1f} s, {_clock(left)} left"
+            f"rate {row['learning_rate']:.1g}  {row['seconds']:.1f} s, {timedelta(seconds=round(left))} left"
         )
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=epoch, description=text)
@@ -138,13 +139,3 @@ class Watch:
         """Leave the terminal as it was."""
         if self.bar is not None:
             self.bar.stop()
-
-
-def _clock(seconds: float) -> str:
-    """Write seconds as hours, minutes and seconds.
-
-    >>> _clock(3725)
-    '1:02:05'
-    """
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
