@@ -7,35 +7,25 @@ from ..core.cases import Cases
 from ..metrics import rmse
 
 if TYPE_CHECKING:
-    from ..imaging.sampling.draws import Precision
     from .work import Work
 
 CLEARLY = 1.1  # times the error of one pass: from there on a warning
 
 
-def one_pass(work: "Work", split: str, drawn: Cases, precision: "Precision") -> tuple[str, str]:
+def one_pass(work: "Work", split: str, drawn: Cases) -> tuple[str, str]:
     """Give both errors on a split, and a warning if the draws are clearly worse ("" if they are not).
 
     Args:
         work: with its one network, trained.
         split: its name.
         drawn: its cases, as they were drawn.
-        precision: of the draws, and of the pass.
     """
+    from ..imaging.prediction.drawing import settled
     from ..imaging.prediction.predict import predict_split
 
-    run = work.runs[0]
     # An ensemble of one: a single pass, without dropout.
-    single = predict_split(
-        [run.net],
-        work.data,
-        split,
-        law=run.law,
-        batch=work.project.sample.batch,
-        precision=precision,
-        moments=True,
-        scaled=work.units.mixed,
-    )
+    way = settled(work.runs, single=True, batch=work.project.sample.batch)
+    single = predict_split(way.nets, work.data, split, **way.how, moments=True, scaled=work.units.mixed)
     assert isinstance(single, Cases)
     of_draws, of_pass = (rmse.score(cases.prediction, cases.target) for cases in (drawn, single))
     return in_words(of_draws, of_pass, drawn.unit or ""), warning(of_draws, of_pass)

@@ -24,7 +24,6 @@ from .readme import readme
 from .work import Work
 
 if TYPE_CHECKING:
-    from ..imaging.data.dataset import DataSet
     from ..imaging.sampling.moments import MonteCarloError
     from ..imaging.training.loop import Trained
 
@@ -99,48 +98,28 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     On the split that the recalibration is fitted on, dropout draws are compared with one pass without dropout.
     """
     from ..imaging.data.folds import HELD
+    from ..imaging.prediction.drawing import settled
     from ..imaging.prediction.predict import predict_split
-    from ..imaging.prediction.runs import marks_of
     from ..imaging.prediction.write import write_split
 
-    sample, runs = work.project.sample, work.runs
-    on_gpu = next(runs[0].net.parameters()).device.type == "cuda"
-    precision: Any = "bf16" if on_gpu and work.project.train.precision == "bf16" else "fp32"
+    sample, dropout = work.project.sample, work.project.sample.method == "dropout"
+    way = settled(work.runs, single=not dropout, draws=sample.draws, seed=sample.seed, batch=sample.batch)
     errors: list[MonteCarloError | None] = []
-    told = tick(len(work.data.splits[split]))
-
-    def drawn(nets: Any, data: "DataSet", name: str) -> Any:
-        return predict_split(
-            nets,
-            data,
-            name,
-            draws=sample.draws,
-            seed=sample.seed,
-            law=runs[0].law,
-            batch=sample.batch,
-            precision=precision,
-            scaled=work.units.mixed,
-            progress=told,
-            note=errors.append,
-        )
-
+    chosen, scaled = work.data.splits[split], work.units.mixed
+    how: dict[str, Any] = {**way.how, "scaled": scaled, "progress": tick(len(chosen)), "note": errors.append}
+    what, count = way.counted
+    by = number_of(count, what)
     if split == FOLDS:
-        cases = across_folds([drawn([run.net], work.member(k)[1], HELD) for k, run in enumerate(runs)])
+        parts = [predict_split([run.net], work.member(k)[1], HELD, **how) for k, run in enumerate(work.runs)]
+        cases: Any = across_folds([part for part in parts if isinstance(part, Cases)])
         errors = [None]  # one network, one pass: there is nothing random in it
+        by = "the network that has not seen them"
     else:
-        cases = drawn(
-            runs[0].net if sample.method == "dropout" else [run.net for run in runs], work.data, split
-        )
-    chosen, file = work.data.splits[split], work.folder / f"{split}.npz"
-    way = {"draws": sample.draws, "seed": sample.seed, "masks": "common"}
-    marks = marks_of(runs, way if sample.method == "dropout" else None)
-    write_split(cases, chosen, work.units, work.units.mixed, file, marks, errors[0])
-    dropout = sample.method == "dropout"
-    count = number_of(sample.draws, "draw") if dropout else number_of(sample.members, "member")
-    count = "the network that has not seen them" if split == FOLDS else count
-    words = f"{number_of(len(work.data.splits[split]), 'case')} x {count}"
+        cases = predict_split(way.nets, work.data, split, **how)
+    write_split(cases, chosen, work.units, scaled, work.folder / f"{split}.npz", way.marks, errors[0])
+    words = f"{number_of(len(chosen), 'case')} x {by}"
     if dropout and split == work.project.calibrate.split and isinstance(cases, Cases):
-        compared, problem = one_pass(work, split, cases, precision)
+        compared, problem = one_pass(work, split, cases)
         words += f"; {compared}"
         if problem:
             say(problem)
