@@ -99,7 +99,7 @@ def test_warnings_are_short_and_quiet_leaves_them_out(folder, run):
 
 def test_the_same_warning_is_shown_once(capsys):
     """Several stages of a run apply the same recalibration to the same cases."""
-    show = cli._short_warnings()
+    show = cli._short_warnings(quiet=False)
     for words in ("aux doubts\n2 cases", "aux doubts 2 cases", "another"):
         show(UserWarning(words), UserWarning, "", 1)
     assert capsys.readouterr().err == "warning: aux doubts 2 cases\nwarning: another\n"
