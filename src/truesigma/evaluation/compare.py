@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import plugins
 from ..core.arrays import Host, like
-from ..core.cases import Cases
+from ..core.cases import Cases, pool
 from ..core.checks import check_whole
 from ..core.elements import every_element
 from ..core.errors import Refusal
@@ -26,7 +26,7 @@ from ..files.provenance import versions
 from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
-from .replicates import Finish, Replicates, Resampling, Rows, from_rows, metric_rows
+from .replicates import Replicates, Resampling, replicate
 from .scoring import items_of
 from .sets import Given, open_set
 from .text import comparison_table, html_text, plain_text, terminal_text
@@ -157,18 +157,15 @@ def compare(
     widths: dict[str, Replicates | Undefined] = {}
     for label, one in choices.items():
         item = items_of([asked], chosen, one.part)[0]
-        wanted = [(item.metric, item.options), (plugins.load("metrics", "width"), {"level": LEVEL})]
+        wanted = [(plugins.address(item.metric), item.options), ("width", {"level": LEVEL})]
         try:
             fitted[label] = fit(one, as_made, chosen)
-            parts = _cross_fitted(as_made, fold, partial(fit, one, recipe=chosen), wanted)
+            made = _cross_fitted(as_made, fold, partial(fit, one, recipe=chosen))
+            scores[label], widths[label] = replicate(made, wanted, plan)
         except Refusal as problem:  # it stays in the table, with the reason why it has no score
             if label == "none" or len(choices) == 2:
                 raise
-            parts = [Undefined(str(problem))] * 2
-        scores[label], widths[label] = (
-            part if isinstance(part, Undefined) else from_rows([(plan.gather(part[0]), part[1])], plan)[0]
-            for part in parts
-        )
+            scores[label] = widths[label] = Undefined(str(problem))
 
     words = label_of(asked[0], asked[2])
     sign = -1 if asked[1].BETTER == "higher" else 1
@@ -318,36 +315,13 @@ def _proper(metric: Named) -> tuple[str, ModuleType, dict[str, Any]]:
     return name, module, {"level": default["level"].default, **options} if "level" in default else options
 
 
-def _cross_fitted(
-    cases: Cases,
-    fold: Host,
-    fit_on: Callable[[Cases], Recalibration],
-    metrics: list[tuple[ModuleType, Mapping[str, Any]]],
-) -> list[tuple[Rows, Finish] | Undefined]:
-    """Score each case under a recalibration fitted on the other folds, metric by metric."""
-    from scipy.sparse import csr_array, vstack
-
-    order = np.argsort(fold, kind="stable")  # the cases fold by fold, as their rows are stacked
-    parts: list[list[Rows] | Undefined] = [[] for _ in metrics]
-    ways: dict[int, Finish] = {}
+def _cross_fitted(cases: Cases, fold: Host, fit_on: Callable[[Cases], Recalibration]) -> Cases:
+    """The cases, each under a recalibration fitted on the other folds."""
+    parts = []
     for k in np.unique(fold):
-        fitted = fit_on(cases[fold != k])
-        rest = cases[fold == k]
-        made = changed(rest, prediction=fitted(rest.prediction, group=rest.first_group))
-        for number, (metric, options) in enumerate(metrics):
-            held = parts[number]
-            if isinstance(held, Undefined):
-                continue
-            try:
-                rows, ways[number] = metric_rows(made, metric, options)
-                held.append(rows)
-            except Undefined as reason:
-                parts[number] = reason
-    back = np.argsort(order, kind="stable")
-    return [
-        held if isinstance(held, Undefined) else (csr_array(vstack(held, format="csr")[back]), ways[number])
-        for number, held in enumerate(parts)
-    ]
+        fitted, rest = fit_on(cases[fold != k]), cases[fold == k]
+        parts.append(changed(rest, prediction=fitted(rest.prediction, group=rest.first_group)))
+    return pool(parts)[np.argsort(np.argsort(fold, kind="stable"), kind="stable")]
 
 
 def _best(scores: Mapping[str, Replicates | Undefined], sign: int, metric: str) -> str:

@@ -1,10 +1,8 @@
 """Where the numbers come from: data and their hashes, the recipe, the fitted recalibration, versions, resampling."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
+from ...evaluation.text import factor_text
 from ...files.provenance import versions
 from ..blocks import Section, details, paragraph
 from ..markup import Html, element
@@ -25,7 +23,7 @@ def section(subject: Subject) -> Section:
     rows |= {"law": subject.before.prediction.law.name, "recipe": subject.recipe.name}
     for label, card in subject.cards.items():
         if label != BEFORE:
-            rows[f"fitted: {label}"] = _fitted(card.recalibration.to_dict())
+            rows[f"fitted: {label}"] = factor_text(card.recalibration) or repr(card.recalibration)
     plan = subject.plan
     what = "cases" if plan.by == "case" else f"{plan.by}s, whose cases are drawn together"
     rows["intervals"] = (
@@ -52,14 +50,3 @@ def _list(rows: Mapping[str, str]) -> Html:
         part for name, text in rows.items() for part in (element("dt", None, name), element("dd", None, text))
     ]
     return element("dl", {"class": "facts"}, *pairs)
-
-
-def _fitted(described: Mapping[str, Any]) -> str:
-    shown = []
-    for key, value in described.items():
-        if key == "name" or value is None:
-            continue
-        if isinstance(value, list | tuple):
-            value = f"({np.concatenate([np.ravel(part) for part in value]).size} numbers)"
-        shown.append(f"{key.replace('_', ' ')} {f'{value:.6g}' if isinstance(value, float) else value}")
-    return ", ".join(shown)
