@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core import plugins
 from ...core.arrays import Host
 from ...core.cases import Cases, labelled, name_of, output_of
 from ...core.law import Undefined
@@ -14,7 +13,7 @@ from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.inference.estimates import LEAST, RISK
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
-from ...evaluation.replicates import Replicates, Resampling, factor_rows, from_rows, metric_rows
+from ...evaluation.replicates import Resampling, factor_rows, from_rows, replicate
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
@@ -91,10 +90,8 @@ def _inner(subject: Subject, cases: Cases) -> Resampling:
 
 def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Subset:
     before, after = pair[0], pair[-1]
-    coverage, rmse = (plugins.load("metrics", n) for n in ("coverage", "rmse"))
-    asked = [metric_rows(cases, coverage, {"level": subject.level}, plan.code) for cases in (before, after)]
-    asked.append(metric_rows(after, rmse, {}, plan.code))
-    drawn: list[Replicates | Undefined] = list(from_rows(asked, plan))
+    coverage = ("coverage", {"level": subject.level})
+    drawn = replicate(before, [coverage], plan) + replicate(after, [coverage, "rmse"], plan)
     try:
         drawn += from_rows([factor_rows(after, plan.code)], plan)
     except Undefined as reason:
