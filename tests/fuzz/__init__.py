@@ -1,1 +1,1 @@
-"""Damages files of every kind from a seed, and looks at what happens when they are read: `python -m tests.fuzz`."""
+"""Damages files of every kind from a seed, and looks at what happens when they are read."""
