@@ -17,7 +17,7 @@ from ..core.elements import Part
 from ..core.law import Undefined
 from ..core.typed import check_keys
 from ..core.values import Draws, Prediction, changed
-from ..files.toml import read_toml
+from ..files.disk import read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
 

@@ -1,4 +1,4 @@
-"""Files on disk: written whole or not at all, identified by the hash of their content; JSON without NaN."""
+"""Files on disk: written whole or not at all, identified by the hash of their content; JSON without NaN, and TOML."""
 
 import csv
 import difflib
@@ -8,6 +8,7 @@ import json
 import math
 import os
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -350,6 +351,17 @@ def read_json(path: str | Path, like: Any = None) -> Any:
     if like is not None:
         check_like(path, found, like)
     return found
+
+
+def read_toml(path: Path, *needed: str) -> dict[str, Any]:
+    """Read the tables of a TOML file, which must have `needed`; an error names the file."""
+    if not path.is_file():
+        raise ValueError(f"there is no {path}; expected a TOML file.")
+    with reading(path, "is not a TOML file", "correct it"):
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    if missing := [key for key in needed if key not in tables]:
+        raise ValueError(f"{path} lacks {', '.join(missing)}.")
+    return tables
 
 
 def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:

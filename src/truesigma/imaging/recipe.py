@@ -10,7 +10,7 @@ from typing import Any, Literal, get_type_hints
 
 from ..core.typed import check_keys, converted, make
 from ..evaluation.recipe import FOLDER, recipe_names
-from ..files.toml import read_toml
+from ..files.disk import read_toml
 
 __all__ = ["TrainingRecipe", "load_recipe"]
 

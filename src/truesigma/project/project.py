@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from ..core.checks import check_level, check_whole
 from ..core.typed import check_keys, make
-from ..files.disk import plain, read_json
-from ..files.toml import read_toml
+from ..files.disk import plain, read_json, read_toml
 from ..imaging.recipe import TrainingRecipe, load_recipe
 
 
