@@ -19,7 +19,7 @@ from ..core.errors import Refusal
 from ..core.factors import cluster_error, cluster_sums, factor_sums, squares
 from ..core.law import Undefined
 from ..core.recalibration import Factor, select_part
-from ..core.scores import OfElements, Statistic, Sum, accumulate_each
+from ..core.scores import OfElements, Statistic, Sum, accumulate
 from ..core.tally import Tally
 from ..core.values import changed
 from ..core.varying import known_at_levels
@@ -45,18 +45,17 @@ def gather(
         if robust:
             raise Refusal("robust=true looks at each error, and a tally holds sums; give the cases.")
         return _held(cases, part, outputs, error)
-    chosen = select_part(cases.prediction, part)
-    if known_at_levels(chosen.law):
-        return accumulate_each(changed(cases, prediction=chosen), [(None, {SLOPES: OfElements(slopes)})])[0]
+    cases = changed(cases, prediction=select_part(cases.prediction, part))
+    if known_at_levels(cases.prediction.law):
+        return accumulate(cases, None, {SLOPES: OfElements(slopes)})
     if robust:
-        made = changed(cases, prediction=chosen)
-        return {"robust": Whole(_robust_factor(made, outputs, error))}
+        return {"robust": Whole(_robust_factor(cases, outputs, error))}
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
     plan: dict[str, Statistic] = {"case": partial(factor_sums, **choice)}
     if cases.patient_or_group is not None:
         names, code = np.unique(cases.patient_or_group, return_inverse=True)
         plan["cluster"] = partial(cluster_sums, **choice, code=code, clusters=len(names))
-    sums = accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
+    sums = accumulate(cases, None, plan)
     clusters = sums.pop("cluster", None)
     if clusters is None or isinstance(clusters, Undefined) or isinstance(sums["case"], Undefined):
         return sums

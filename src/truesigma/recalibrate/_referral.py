@@ -140,12 +140,9 @@ def fit(
     code = np.arange(len(prediction)) if names is None else np.unique(names, return_inverse=True)[1]
     e = every_element(prediction, target)
     wrong, counts = (e.size > tolerance).any(axis=1), e.weight.any(axis=1)
-    order = np.argsort(np.where(counts, sigma_of(prediction), np.inf), kind="stable")[: int(counts.sum())]
-    sigma, wrong, code = (
-        sigma_of(prediction)[order],
-        wrong[order],
-        np.unique(code[order], return_inverse=True)[1],
-    )
+    sigma = sigma_of(prediction)
+    order = np.argsort(np.where(counts, sigma, np.inf), kind="stable")[: int(counts.sum())]
+    sigma, wrong, code = sigma[order], wrong[order], np.unique(code[order], return_inverse=True)[1]
     clusters, several = int(code.max()) + 1, int(code.max()) + 1 < code.size
     check_whole("most", most, 0)
     of_cases = int(most) if several else 0

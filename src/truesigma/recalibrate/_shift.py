@@ -10,7 +10,6 @@ cases which look alike err alike, here and there, is assumed: without labels it 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,16 +52,8 @@ class CovariateShift:
         >>> (fit(old, new)[0].weights([[0.5], [2.5]]) / np.exp([0.0, 2.0])).round(1)   # exp(x - 1/2) is the truth
         array([1.1, 0.9])
         """
-        basis = _basis(np.asarray(features, dtype=np.float64), self._centre, self._spread)
+        basis = _basis(np.asarray(features, dtype=np.float64), np.array(self.centre), np.array(self.spread))
         return np.exp(np.clip(basis @ np.array(self.models).T, -30, 30)).mean(axis=1)
-
-    @cached_property
-    def _centre(self) -> Host:
-        return np.array(self.centre)
-
-    @cached_property
-    def _spread(self) -> Host:
-        return np.array(self.spread)
 
     @property
     def words(self) -> str:
@@ -148,15 +139,15 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
         model[0] -= math.log(weight.mean())
     weight, weight_new = weight / weight.mean(), weight_new / weight.mean()
     above = float(np.quantile(weight, 0.99))
-    known = {
-        "effective": effective,
-        "auroc": auroc,
-        "beyond": float((weight_new > above).mean()),
-    }
     found = CovariateShift(
-        tuple(centre.tolist()), tuple(spread.tolist()), tuple(tuple(m.tolist()) for m in models), **known,
+        tuple(centre.tolist()),
+        tuple(spread.tolist()),
+        tuple(tuple(one.tolist()) for one in models),
+        effective,
+        auroc,
+        beyond=float((weight_new > above).mean()),
         cases=(len(old), len(new)),
-    )  # fmt: skip
+    )
     return found, weight
 
 

@@ -22,7 +22,7 @@ from ..core.elements import Elements, Outputs, Part
 from ..core.errors import Refusal
 from ..core.factors import factor_sums
 from ..core.recalibration import CaseSums, on_predictions, on_sums, rescale, restored, select_part, stored
-from ..core.scores import Statistic, Sum, accumulate_each
+from ..core.scores import Statistic, Sum, accumulate
 from ..core.sketches import Sketch
 from ..core.values import Prediction, changed
 from ._factor import both_sums, factor_of
@@ -121,7 +121,6 @@ class Aux:
 
 def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[str, Sum]:
     """Gather what the fit needs: sums over cases, which add up over batches and files."""
-    chosen = select_part(cases.prediction, part)
 
     def factor(block: Elements) -> Sum:
         # In float64, whatever the library: two thousand steps from here would make much of a rounding error.
@@ -130,7 +129,7 @@ def gather(cases: Cases, *, part: Part, outputs: Outputs, hidden: int) -> dict[s
     plan: dict[str, Statistic] = {"factor": factor}
     if hidden:
         plan["means"] = lambda block: _points(block.wide.view(outputs))
-    return accumulate_each(changed(cases, prediction=chosen), [(None, plan)])[0]
+    return accumulate(changed(cases, prediction=select_part(cases.prediction, part)), None, plan)
 
 
 @on_sums(gather)

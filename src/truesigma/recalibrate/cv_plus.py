@@ -191,14 +191,10 @@ def fit(cases: Cases) -> CvPlus:
         )
     z, case, cluster = observed(cases.prediction, cases.target, cases.patient)
     code, sizes = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
-    torn = (
-        [one for one in range(sizes.size) if np.unique(number[case[code == one]]).size > 1]
-        if sizes.max() > 1
-        else []
-    )
-    if torn:
+    folds_of = np.bincount(np.unique(np.stack([code, number[case]]), axis=1)[0])
+    if torn := int((folds_of > 1).sum()):
         raise Refusal(
-            f"{len(torn)} patient(s) are in several folds, so that a model has seen them; expected one fold for each."
+            f"{torn} patient(s) are in several folds, so that a model has seen them; expected one fold for each."
         )
     weights = 1 / ((sizes.size + 1) * sizes[code])
     scores, folds, shares = (tuple(a.tolist()) for a in (np.abs(z), number[case], weights))
