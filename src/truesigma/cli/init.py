@@ -161,8 +161,11 @@ def _training(proposal: "Proposal", why: dict[str, str]) -> list[str]:
     """Say what is trained, or that plans compete."""
     project = proposal.project
     if project.train.plan:
-        within = f"within {project.train.minutes:g} minutes, of which a third finds the best; more are better"
-        return [f"network, size and epochs: plans compete {within}"]
+        minutes = project.train.minutes
+        within = "1 minute" if minutes == 1 else f"{minutes:g} minutes"
+        return [
+            f"network, size and epochs: plans compete within {within}, on a quiet machine; more are better"
+        ]
     return [
         f"backbone: {project.network.backbone}{why['backbone']}, {project.network.likelihood}{_start(proposal)}",
         f"epochs: {project.train.epochs}{why['epochs']}",

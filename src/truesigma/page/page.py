@@ -88,6 +88,7 @@ def report(
     replicates: int = 1000,
     seed: int = 0,
     files: Mapping[str, Mapping[str, Any]] | None = None,
+    notes: Mapping[str, str] | None = None,
     docs: str = "",
     title: str = "",
 ) -> Report:
@@ -108,6 +109,7 @@ def report(
         replicates: of the bootstrap.
         seed: of the bootstrap.
         files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.
+        notes: what else to say of where the page comes from, by what it is about.
         docs: address of the documentation, for links to it; no links without it.
         title: of the page, such as "bone age in months, ResNet-101"; by default target, unit, network and file.
 
@@ -143,7 +145,11 @@ def report(
         scored = scoring.result()
         made = [one.result() for one in begun]
     sections = [headline.section(subject, scored), *(one for one in made if one is not None)]
-    sections += [scores.section(subject, scored), origin.section(subject), definitions.section(docs)]
+    sections += [
+        scores.section(subject, scored),
+        origin.section(subject, notes or {}),
+        definitions.section(docs),
+    ]
     page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in sections if one.table}
     moved = " ".join(shift.sentences(subject, shift.table(subject)))

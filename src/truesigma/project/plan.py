@@ -55,7 +55,8 @@ class Plan:
             f"{size(self.bytes['disk'])}",
         ]
         if self.plans:
-            within = f"{', '.join(self.plans)} compete within {self.minutes:g} minutes"
+            minutes = "1 minute" if self.minutes == 1 else f"{self.minutes:g} minutes"
+            within = f"{', '.join(self.plans)} compete within {minutes}"
             lines[2:2] = [f"plans: {within}; the following is of the first, with as many epochs as fit"]
         if self.changed:
             lines.append(f"changed since: {'; '.join(self.changed)}; needs --redo")

@@ -63,7 +63,7 @@ class Tried:
         gap = (
             "the best" if not self.behind else f"{self.behind:.3f} behind ({self.low:.3f} to {self.high:.3f})"
         )
-        return f"{self.plan}: CRPS {self.crps:.3f} sd after {self.epochs} epochs, {self.seconds:.0f} s; {gap}"
+        return f"CRPS {self.crps:.3f} sd after {self.epochs} epochs, {self.seconds:.0f} s; {gap}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
 
     What was decided for the same recipe in this folder before is taken from its run.json.
     """
+    from ..imaging.prediction.timing import seconds_here
     from ..imaging.training.devices import side_by_side
 
     asked = project.tables()
@@ -98,7 +99,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         stored = read_json(folder / FILE)
         if stored.get("asked") == asked:
             return changed(project, stored["settings"])
-    end = time.monotonic() + 60 * project.train.minutes
+    end = seconds_here(device) + 60 * project.train.minutes
     work = open_work(project, folder, device)
     plans = plans_of(project, work.data)
     named = [plan for plan in plans if plan.name == project.train.plan]
@@ -111,9 +112,9 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     works = [open_work(changed(project, plan.settings), folder / TRIALS, device) for plan in entered]
     paces = side_by_side([partial(_epoch_seconds, one) for one in works], device)
     ready = [Entrant(*one) for one in zip(entered, works, paces)]
-    tried: list[Tried] = []
+    before: list[Tried] = []
     if len(ready) > 1:
-        ready, tried = _first_round(ready, SHORT * (end - time.monotonic()), say)
+        ready, before = _first_round(ready, SHORT * (end - seconds_here(device)), say)
     settings, more = _second_round(ready, end, say)
     shutil.rmtree(folder / TRIALS / "1", ignore_errors=True)
     chosen = changed(project, settings)
@@ -121,7 +122,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         "plan": more[0].plan,
         "asked": asked,
         "settings": settings,
-        "tried": [asdict(one) for one in tried + more],
+        "tried": [asdict(one) for one in before + more],
     }
     write_json({**kept, "recipe": _moved(chosen, folder)}, folder / FILE)
     return chosen
@@ -135,14 +136,19 @@ def adopt(folder: Path) -> None:
     shutil.rmtree(folder / TRIALS, ignore_errors=True)
 
 
-def described(project: Project, folder: Path) -> str:
-    """Describe in Markdown how this project was planned in a folder; "" if it was not."""
+def tried(project: Project, folder: Path) -> dict[str, str]:
+    """Say how the plans of the race did, by round and name; empty if this project was not planned in the folder."""
     stored = read_json(folder / FILE) if (folder / FILE).is_file() else {}
     if stored.get("recipe", {}).get("train") != _moved(project, folder)["train"]:
-        return ""
-    rows = [f"- round {row['rung']}: {Tried(**row).words()}" for row in stored["tried"]]
-    head = f"Plan `{stored['plan']}`, by `{FILE}`, from which `truesigma run` gives the same again."
-    return "\n".join([head, "On the validation cases:", "", *rows, ""])
+        return {}
+    rows = [Tried(**row) for row in stored["tried"]]
+    said = {f"round {row.rung}, {row.plan}": row.words() for row in rows}
+    return {**said, "plan": f"{stored['plan']}, by {FILE}, from which `truesigma run` gives the same again"}
+
+
+def described(project: Project, folder: Path) -> str:
+    """Describe in Markdown how this project was planned in a folder; "" if it was not."""
+    return "\n".join(f"- {name}: {words}" for name, words in tried(project, folder).items())
 
 
 def _moved(project: Project, folder: Path) -> dict[str, Any]:
@@ -187,7 +193,7 @@ def _first_round(
     timed = [replace(one, pace=taken / count) for (one, _), (_, count, taken) in zip(able, found)]
     rows = _compared(1, [one.plan.name for one, _ in able], found, able[0][0].work.data)
     for row in rows:
-        say(f"    {row.words()}")
+        say(f"    {row.plan}: {row.words()}")
     order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
     best = rows[order[0]].crps
     return [timed[k] for k in order if rows[k].low <= NEAR * best][:ON], rows
@@ -197,11 +203,12 @@ def _second_round(
     ready: Sequence[Entrant], end: float, say: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Any]], list[Tried]]:
     """Train a network of full length by each plan: the settings of the best one, and how they did, the best first."""
+    from ..imaging.prediction.timing import seconds_here
     from ..imaging.training.devices import side_by_side
 
     device, data = ready[0].work.device, ready[0].work.data
     at_once = _at_once(device)
-    each = FINISH * (end - time.monotonic()) / math.ceil((NETWORKS + len(ready) - 1) / at_once)
+    each = FINISH * (end - seconds_here(device)) / math.ceil((NETWORKS + len(ready) - 1) / at_once)
     tasks = []
     for number, one in enumerate(ready):
         epochs = int(np.clip(each / one.pace, LEAST, MOST))
@@ -212,10 +219,10 @@ def _second_round(
     found = side_by_side(tasks, device)[: len(ready)]
     rows = _compared(2, [one.plan.name for one in ready], found, data)
     for row in rows:
-        say(f"    {row.words()}")
+        say(f"    {row.plan}: {row.words()}")
     order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
     best, won = order[0], ready[order[0]]
-    more = at_once * int(FINISH * (end - time.monotonic()) / found[best][2])
+    more = at_once * int(FINISH * (end - seconds_here(device)) / found[best][2])
     members = int(np.clip(begun + more, 2, MOST_NETWORKS))
     trials = won.work.folder
     (trials / "2" / str(best) / RUNS).rename(trials / RUNS)
@@ -261,9 +268,11 @@ def _try(
 ) -> "tuple[NDArray[np.float64], int, float]":
     """Train a network by a plan in a folder of this name: the CRPS of each validation case, epochs and seconds."""
     from ..imaging.prediction.predict import predict_split
+    from ..imaging.training.devices import chosen_device
     from .stages import trained
 
-    began = time.monotonic()
+    clock = time.thread_time if chosen_device(one.work.device).type == "cpu" else time.monotonic
+    began = clock()
     project = changed(one.work.project, {"train": {"epochs": epochs, "plan": ""}})
     work = replace(one.work, project=project, folder=one.work.folder / name)
     net = trained(work, member, say=say).net
@@ -272,7 +281,7 @@ def _try(
     law = cases.prediction.law
     sd = work.data.splits["train"].target.std(0).cpu().numpy()
     scores = (cases.prediction.scale * law.crps(z, law.cdf(z)) / sd).mean(1)
-    return np.asarray(scores, float), epochs, time.monotonic() - began
+    return np.asarray(scores, float), epochs, clock() - began
 
 
 def _epoch_seconds(work: Work) -> float:

@@ -20,6 +20,7 @@ from .figures import draw
 from .landmarks import distances
 from .ledger import RUNS
 from .project import FOLDS
+from .race import tried
 from .readme import readme
 from .work import Work
 
@@ -230,6 +231,7 @@ def show(work: Work, say: Say) -> Made:
         level=project.report.level,
         by=by,
         files={"calibration": work.described(work.calibration), "test": work.described("test.npz")},
+        notes=tried(work.project, work.folder),
         title=_title(work),
     )
     page.write(folder / "report.html")

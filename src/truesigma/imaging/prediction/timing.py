@@ -17,6 +17,7 @@ from ..training.devices import chosen_device
 from ..training.loop import train
 from .predict import predict_split
 
+TIMED = 6  # batches that an epoch's time is told from
 TIMES = 3  # times that drawing is timed: the first warms up, and the quickest of the others counts
 
 
@@ -74,17 +75,25 @@ def try_out(
     return Trial(epoch, min(taken[1:]) / len(some.splits["test"]), memory, str(where))
 
 
+def seconds_here(device: str) -> float:
+    """A clock for work on this device: of the wall on a GPU; on a processor what its cores work, shared by threads.
+
+    What other programs take in between does not count, so that a busy machine plans as an idle one does.
+    """
+    if chosen_device(device).type != "cpu":
+        return time.monotonic()
+    return time.process_time() / torch.get_num_threads()
+
+
 def epoch_seconds(net: TwoHead, data: DataSet, recipe: TrainingRecipe, settings: dict[str, Any]) -> float:
     """Seconds that an epoch will take, by a few steps; this changes the network. settings: as for `train`."""
-    sizes = {"train": len(data.splits["train"]), "valid": len(data.splits["valid"])}
-    taken = []
-    for batches in (1, 5):
-        few = _part(data, {"train": batches * recipe.batch, "valid": recipe.batch})
-        began = time.monotonic()
-        train(net, few, replace(recipe, epochs=2, settle=False), seed=0, quiet=True, **settings)
-        taken.append(time.monotonic() - began)
-    step = max(taken[1] - taken[0], 0.1 * taken[1]) / 8
-    return step / recipe.batch * (sizes["train"] + sizes["valid"] / 3)
+    few = _part(data, {"train": TIMED * recipe.batch, "valid": recipe.batch})
+    short = replace(recipe, epochs=2, settle=False)  # the first epoch warms up
+    marks = []  # when an epoch has ended, by this thread's own time where it computes
+    clock = time.thread_time if chosen_device(settings["device"]).type == "cpu" else time.monotonic
+    train(net, few, short, seed=0, quiet=True, progress=lambda row: marks.append(clock()), **settings)
+    case = (marks[1] - marks[0]) / (len(few.splits["train"]) + recipe.batch / 3)
+    return case * (len(data.splits["train"]) + len(data.splits["valid"]) / 3)
 
 
 def _part(data: DataSet, sizes: dict[str, int]) -> DataSet:

@@ -10,7 +10,8 @@ from ..numbers import percent
 from ..subject import BEFORE, Subject
 
 
-def section(subject: Subject) -> Section:
+def section(subject: Subject, notes: Mapping[str, str]) -> Section:
+    """Make the section; notes: further facts, by what they are about."""
     sizes = {"calibration": len(subject.calibration), "test": len(subject.before)}
     if subject.shifted is not None:
         sizes["shifted"] = len(subject.shifted)
@@ -30,6 +31,7 @@ def section(subject: Subject) -> Section:
         f"{percent(plan.level)} bootstrap intervals (BCa for scores, percentiles for bands): {plan.replicates:,} "
         f"replicates of {plan.units:,} {what}, seed {plan.seed}; the fitted recalibration is held fixed"
     )
+    rows |= notes
     rows |= {f"version of {name}": text for name, text in versions().items()}
     choices = {
         f"{table}.{key}": str(value)
