@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 RACE = "race"  # the plan that is not one: validation decides
 FILE, TRIALS = "run.json", "race"  # what is decided, and the folder of the networks that it is decided by
-SHORT = 0.15  # of the minutes, for the first round
+SHORT = 0.2  # of the minutes, for the first round
 FINISH = 0.9  # of what is left, for the networks that count; then draws and the report
 ON = 2  # plans at most in the second round
 NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much
 NETWORKS, MOST_NETWORKS = 3, 5  # that the time is shared out to; more where epochs are at their most
-LEAST, MOST = 3, 150  # epochs of a plan; with fewer it does not compete
+LEAST, MOST = 2, 150  # epochs of a plan; with fewer it does not compete
 DRAWS = 1000  # of the bootstrap
 
 
@@ -239,7 +239,7 @@ def _shares(paces: Sequence[float], budget: float) -> list[float]:
     """Share seconds out to plans by the root of what an epoch takes: a slow one has fewer epochs, but not so few as by
     the clock. One that has too few for a schedule gets nothing, the slowest first.
 
-    >>> _shares([1.0, 4.0], 30.0), _shares([1.0, 16.0], 30.0)
+    >>> _shares([1.0, 4.0], 30.0), _shares([1.0, 25.0], 30.0)
     ([10.0, 20.0], [30.0, 0.0])
     """
     shares = [0.0] * len(paces)
