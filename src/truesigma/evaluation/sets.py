@@ -53,6 +53,7 @@ class CaseSet:
     keep: str | Path | None
     report: Report | None
     left_out: int  # cases of files whose targets are all missing
+    rows_named: bool  # whether the cases have their rows as ids, which are in no column
     law: Law
     outputs: tuple[int, ...] | None  # the shape of a case's; None where it differs from volume to volume
     of_volumes: bool  # whose shapes may differ
@@ -130,7 +131,8 @@ class CaseSet:
             return describe_files(self.files)
         if self.whole is None or not self.paths:
             return {}
-        return describe_file(self.paths[0], self.whole, **self.reading)
+        whole = replace(self.whole, id=None) if self.rows_named else self.whole
+        return describe_file(self.paths[0], whole, **self.reading)
 
 
 def open_set(
@@ -173,11 +175,12 @@ def open_set(
     chosen = load_recipe(recipe)
     reading = {"law": law, "mask_missing": mask_missing, "missing": missing, "columns": columns}
     held, named = _apart(given, name)
-    files, paths, left_out = None, [Path(one) for one in named], 0
+    files, paths, left_out, rows_named = None, [Path(one) for one in named], 0, False
     in_pieces = engine is not None or keep is not None
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
         single = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
-        if name_rows and single.id is None:
+        rows_named = name_rows and single.id is None
+        if rows_named:
             word, first = ("case", 0) if paths[0].suffix.lower() == ".npz" else ("row", 1)
             single = replace(single, id=np.array([f"{word} {first + k}" for k in range(len(single))]))
         held.append(only_counted(single, missing))
@@ -209,6 +212,7 @@ def open_set(
         keep=keep,
         report=report,
         left_out=left_out,
+        rows_named=rows_named,
         of_volumes=files is not None and is_volume(files.sources[0]),
         **size,
         **texts,

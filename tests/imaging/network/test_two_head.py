@@ -116,7 +116,7 @@ def test_rebuild_gives_the_same_network() -> None:
     [
         ({"backbone": "resnet999"}, "small"),
         ({"backbone": "resnet34"}, "timm:NAME for any network of timm"),
-        ({"backbone": "small:depth=3"}, "no option 'depth'; expected one of stage_dropout"),
+        ({"backbone": "small:depth=3"}, "no option 'depth'; expected one of coarse, stage_dropout"),
         ({"backbone": "timm:resnet1O1"}, "resnet101"),
         ({"backbone": "./nowhere.py"}, "nowhere.py"),
         ({"channels": 0}, "channels"),
