@@ -32,6 +32,7 @@ SOURCE = "made by truesigma.imaging.datasets.simulated"
 LICENCE = "CC0"
 CITATION = ""
 UNIT = ("mm", "mm", "mm", "deg", "deg", "deg")
+SEEN = ("faint", "dim", "clear")  # thirds of the visibility
 NAMES = ("x", "y", "z", "turn_x", "turn_y", "turn_z")
 CHUNK = 250  # cases made at once: 30 MB
 
@@ -43,6 +44,7 @@ def load(
     train: int = 400,
     valid: int = 1000,
     seed: int = 0,
+    position: bool = False,
 ) -> DataSet:
     """Simulated needle poses: six pose values, with label noise that is known case by case.
 
@@ -51,9 +53,10 @@ def load(
         cases: all cases; those that are not for training or validation are for testing.
         train, valid: cases for training and validation.
         seed: of the simulation.
+        position: only where the tip is, three values in mm, and not how it is turned.
 
     Returns:
-        DataSet of uint8 images (3, 64, 64) and six targets, in mm and degrees.
+        DataSet of uint8 images (3, 64, 64) and targets in mm and degrees, in groups by how well the needle is seen.
     """
     if train < 1 or valid < 1 or train + valid >= cases:
         raise ValueError(f"train={train}, valid={valid} of cases={cases}; expected some left for testing")
@@ -62,14 +65,21 @@ def load(
         simulate(root, cases=cases, seed=seed)
     kept = _read(path, cases, seed)
     images = torch.from_numpy(np.ascontiguousarray(kept["image"].transpose(0, 3, 1, 2)))
-    target = torch.from_numpy((kept["pose"] / LARGEST).astype(np.float32))
+    # Values of one unit are divided by one number, so that their errors can be told in it.
+    outputs, largest = (3, LARGEST[:1] * 3) if position else (6, LARGEST)
+    target = torch.from_numpy((kept["pose"][:, :outputs] / largest).astype(np.float32))
+    visible = 1 - (kept["sigma"][:, 0] / LARGEST[0] - 0.02) / 0.10
+    group = np.array(SEEN)[np.clip((3 * visible).astype(int), 0, 2)]
     index = np.split(np.arange(cases), [train, train + valid])
     splits = {
-        split: Split(images[rows], target[rows], tuple(map(str, kept["name"][rows])))
+        split: Split(
+            images[rows], target[rows], tuple(map(str, kept["name"][rows])), tuple(map(str, group[rows]))
+        )
         for split, rows in zip(("train", "valid", "test"), index)
     }
-    factor = torch.tensor(LARGEST, dtype=torch.float32)
-    return DataSet("simulated", splits, Normalise(), chain(), UNIT, torch.zeros(6), factor, names=NAMES)
+    factor = torch.tensor(largest, dtype=torch.float32)
+    unit, names = UNIT[:outputs], NAMES[:outputs]
+    return DataSet("simulated", splits, Normalise(), chain(), unit, torch.zeros(outputs), factor, names=names)
 
 
 def read(path: str) -> torch.Tensor:
@@ -128,7 +138,7 @@ def _read(path: Path, cases: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     with reading(path), np.load(path, allow_pickle=False) as stored:
         if "sigma" not in stored or "seed" not in stored:
             raise BadFile(f"{path} is not a simulation; give a folder of its own")
-        kept = {name: stored[name] for name in ("image", "pose", "name", "seed")}
+        kept = {name: stored[name] for name in ("image", "pose", "name", "sigma", "seed")}
     there = (len(kept["name"]), int(kept["seed"]))
     if there != (cases, seed):
         raise ValueError(
