@@ -143,6 +143,6 @@ def test_a_map_with_one_peak_is_the_place_of_the_peak() -> None:
     assert (mean[0] * torch.tensor([40.0, 50.0]) + torch.tensor([10.0, 20.0])).tolist() == pytest.approx(
         [37.5, 13.5]
     )
-    assert features == 4 + points.BESIDE
+    assert features == 4 + points.BESIDE + net.signs
     with pytest.raises(ValueError, match="finds 1 points"):
         two.aim([(0, 1), (2, 3)], (0.0,) * 4, (1.0,) * 4, (64, 96))

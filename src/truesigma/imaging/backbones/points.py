@@ -5,6 +5,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from ..network.watched import signs_of
+
 WIDTHS = (24, 32, 48, 64, 96)  # of the first convolution, and of each halving after it
 JOINED = 48  # channels of the maps on the way back
 SHARPNESS = 5.0  # so that maps of small weights become sharp within few steps
@@ -23,7 +25,7 @@ class PointMaps(nn.Module):
     def __init__(self, channels: int, points: int) -> None:
         """Make the layers for images with that many channels."""
         super().__init__()
-        self.points = points
+        self.points, self.signs = points, 2 * sum(WIDTHS)
         self.first = _convolution(channels, WIDTHS[0], 2)
         self.down = nn.ModuleList(
             nn.Sequential(_convolution(a, b, 2), _convolution(b, b)) for a, b in pairwise(WIDTHS)
@@ -35,12 +37,13 @@ class PointMaps(nn.Module):
         self.whole = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTHS[-1], BESIDE))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images (case, channel, row, column) -> (case, 4 * points + BESIDE)."""
+        """Images (case, channel, row, column) -> (case, 4 * points + BESIDE and signs of the maps)."""
         x = self.first(x)
-        seen: list[Tensor] = []
+        seen, signs = [], [signs_of(x)]
         for halve in self.down:
             x = halve(x)
             seen.append(x)
+            signs.append(signs_of(x))
         y = self.across[-1](x)
         for level in range(len(seen) - 2, -1, -1):
             y = nn.functional.interpolate(y, size=seen[level].shape[2:], mode="nearest")
@@ -55,7 +58,7 @@ class PointMaps(nn.Module):
             places.append(mean)
             spreads.append((along @ at.square() - mean.square()).clamp(min=1e-6).log())
         x_first = [torch.stack(pair, 2).flatten(1) for pair in (places, spreads)]
-        return torch.cat([*x_first, self.whole(x)], 1)
+        return torch.cat([*x_first, self.whole(x), *signs], 1)
 
 
 def build(channels: int, *, pretrained: bool = False, points: int = 1) -> tuple[nn.Module, int]:
@@ -67,15 +70,16 @@ def build(channels: int, *, pretrained: bool = False, points: int = 1) -> tuple[
         points: how many.
 
     Returns:
-        (module giving (case, 4 * points + 16), 4 * points + 16)
+        (module giving (case, 4 * points + 16 and the signs of its maps), the number of all)
 
     >>> net, features = build(1, points=2)
     >>> net(torch.zeros(3, 1, 64, 48)).shape
-    torch.Size([3, 24])
+    torch.Size([3, 552])
     """
     if pretrained:
         raise ValueError("backbone 'points' has no pretrained weights; give a file (weights=...)")
-    return PointMaps(channels, points), 4 * points + BESIDE
+    net = PointMaps(channels, points)
+    return net, 4 * points + BESIDE + net.signs
 
 
 def _convolution(before: int, after: int, stride: int = 1) -> nn.Sequential:

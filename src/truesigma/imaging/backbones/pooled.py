@@ -3,6 +3,7 @@
 from torch import nn
 
 from ..network.residual import FEATURES
+from ..network.watched import Watched
 
 WIDTHS = (16, 32, 64, 64, 128)
 STRIDED = (16, 32, 64, 128)
@@ -21,21 +22,23 @@ def build(
         stage_dropout: the probability after each stage.
 
     Returns:
-        (module giving (case, 128), 128)
+        (module giving (case, 128 and the signs of its maps), the number of both)
 
     >>> import torch
     >>> net, features = build(1)
     >>> net(torch.zeros(2, 1, 64, 48)).shape
-    torch.Size([2, 128])
+    torch.Size([2, 736])
     """
     if pretrained:
         raise ValueError("backbone 'pooled' has no pretrained weights; give a file (weights=...)")
     layers: list[nn.Module] = []
-    before = channels
-    for width in STRIDED if strided else WIDTHS:
+    before, widths, after = channels, STRIDED if strided else WIDTHS, []
+    for width in widths:
         layers += [nn.Conv2d(before, width, 3, stride=2 if strided else 1, padding=1, bias=False)]
-        layers += [nn.BatchNorm2d(width), nn.ReLU(), *([] if strided else [nn.MaxPool2d(2)])]
-        layers += [nn.Dropout(stage_dropout)]
+        layers += [nn.BatchNorm2d(width), nn.ReLU()]
+        after.append(len(layers) - 1)
+        layers += [*([] if strided else [nn.MaxPool2d(2)]), nn.Dropout(stage_dropout)]
         before = width
     layers += [nn.AdaptiveAvgPool2d(PLACES), nn.Flatten(), nn.Linear(before * PLACES**2, FEATURES), nn.ReLU()]
-    return nn.Sequential(*layers), FEATURES
+    net = Watched(layers, after=after, widths=widths)
+    return net, FEATURES + net.signs

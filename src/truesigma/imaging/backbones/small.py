@@ -17,11 +17,11 @@ def build(
         stage_dropout: the probability after each stage; otherwise the recipe's.
 
     Returns:
-        (module giving (case, 128), 128)
+        (module giving (case, 128 and the signs of its maps), the number of both)
 
     >>> import torch
     >>> net, features = build(1)
     >>> net(torch.zeros(2, 1, 64, 64)).shape
-    torch.Size([2, 128])
+    torch.Size([2, 608])
     """
     return small_network("small", pretrained, 2, channels, (16, 32, 64, 128), 4, stage_dropout, coarse)

@@ -73,7 +73,11 @@ def load(
     index = np.split(np.arange(cases), [train, train + valid])
     splits = {
         split: Split(
-            images[rows], target[rows], tuple(map(str, kept["name"][rows])), tuple(map(str, group[rows]))
+            images[rows],
+            target[rows],
+            tuple(map(str, kept["name"][rows])),
+            tuple(map(str, group[rows])),
+            patient=tuple(map(str, kept["name"][rows])),
         )
         for split, rows in zip(("train", "valid", "test"), index)
     }

@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from .watched import Watched
+
 KINDS = {
     2: (nn.Conv2d, nn.BatchNorm2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
     3: (nn.Conv3d, nn.BatchNorm3d, nn.AvgPool3d, nn.AdaptiveAvgPool3d),
@@ -51,7 +53,7 @@ def residual(
     features: int,
     stage_dropout: float,
     coarse: bool = False,
-) -> nn.Sequential:
+) -> Watched:
     """Make a residual network: a first convolution that halves the image, then a block for each width.
 
     The blocks after the first halve the image again. The last map is pooled to `places` along each axis, not to one,
@@ -67,10 +69,10 @@ def residual(
 
     >>> import torch
     >>> residual(2, 1, (8, 16), 4, 32, 0.0)(torch.zeros(2, 1, 40, 33)).shape
-    torch.Size([2, 32])
+    torch.Size([2, 80])
     """
     convolution, norm, _, pool = KINDS[dimensions]
-    before = widths[0]
+    before, after = widths[0], []
     layers: list[nn.Module] = [
         convolution(channels, before, 3, stride=2, padding=1, bias=False),
         norm(before),
@@ -78,10 +80,11 @@ def residual(
     ]
     for number, width in enumerate(widths):
         stride = 2 if number or coarse else 1
+        after.append(len(layers))
         layers += [ResidualBlock(dimensions, before, width, stride), nn.Dropout(stage_dropout)]
         before = width
     layers += [pool(places), nn.Flatten(), nn.Linear(before * places**dimensions, features), nn.ReLU()]
-    return nn.Sequential(*layers)
+    return Watched(layers, after=after, widths=widths)
 
 
 def small_network(
@@ -94,9 +97,10 @@ def small_network(
     stage_dropout: float,
     coarse: bool = False,
 ) -> tuple[nn.Module, int]:
-    """Make the backbone `name`; it has 128 features and no pretrained weights."""
+    """Make the backbone `name`; it has 128 features, signs of its maps and no pretrained weights."""
     if pretrained:
         raise ValueError(
             f"backbone {name!r} has no pretrained weights; give a file (weights=...) or pretrained=False"
         )
-    return residual(dimensions, channels, widths, places, FEATURES, stage_dropout, coarse), FEATURES
+    net = residual(dimensions, channels, widths, places, FEATURES, stage_dropout, coarse)
+    return net, FEATURES + net.signs

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core import plugins
+from ...core.arrays import Host
 from ..recipe import TrainingRecipe, from_dict
 from .randomness import SEEDING
 from .weights import load_weights
@@ -68,7 +69,7 @@ class TwoHead(nn.Module):
     link: "root" if the first head gives the square root of the mean, as suits counts, whose errors grow with them; the
     second head is then for errors of the root. Both leave the network as mean and log-variance all the same.
     detached: the second head takes the features as given, standardised, and does not shape them, as the loss `faithful`
-    needs.
+    needs. It then sees the signs of the backbone's maps, too, which come behind the features (see `Watched`).
 
     >>> from truesigma.imaging.backbones import small
     >>> net = TwoHead(*small.build(1), outputs=3, dropout=0.2)
@@ -103,10 +104,14 @@ class TwoHead(nn.Module):
         if link not in ("", "root"):
             raise ValueError(f"link = {link!r}: expected '' or 'root'")
         self.backbone, self.detached, self.inputs, self.link = backbone, detached, inputs, link
+        self.variances = variances
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
-        self.mean = _head(features + inputs, outputs, heads)
-        self.log_variance = _head(features + inputs, 1 if variances == "one" else outputs, heads, detached)
+        self.signs = getattr(backbone, "signs", 0)
+        known = features - self.signs + inputs
+        self.mean = _head(known, outputs, heads)
+        second = known + (self.signs if detached else 0)
+        self.log_variance = _head(second, 1 if variances == "one" else outputs, heads, detached)
         last = self._last
         assert isinstance(last, nn.Linear)
         nn.init.normal_(last.weight, std=1e-3)
@@ -136,6 +141,19 @@ class TwoHead(nn.Module):
         nn.init.zeros_(last.weight)
         with torch.no_grad():
             last.bias.copy_(known.clamp(min=SMALLEST_VARIANCE).log())
+
+    def follow(self, weight: Host, bias: Host) -> None:
+        """Give the second head's last layer slopes (output, sign) and constants; one row is for all outputs."""
+        last = self._last
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.copy_(torch.from_numpy(weight).expand_as(last.weight))
+            last.bias.copy_(torch.from_numpy(bias).expand_as(last.bias))
+
+    def evidence(self, features: Tensor, beside: Tensor | None) -> Tensor:
+        """What the second head's last layer sees of the parts that `shared` gives."""
+        x = features if beside is None else torch.cat([features, beside.to(features)], 1)
+        return self.log_variance[:-1](x) if isinstance(self.log_variance, nn.Sequential) else x
 
     def scale_variance(self, factor: Tensor, likelihood: str) -> None:
         """Multiply the variance of each output by a factor; one for all outputs by their mean factor.
@@ -182,11 +200,16 @@ class TwoHead(nn.Module):
         return self.drawn(*self.shared(x))
 
     def shared(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The part before the dropout of the heads: (features, the numbers beside the image or None)."""
-        beside = None
+        """The part before the dropout of the heads: (features, the numbers beside the image and the signs or None)."""
+        beside = []
         if self.inputs:
-            x, beside = x[:, : -self.inputs], x[:, -self.inputs :].flatten(2)[:, :, 0]
-        return self.before(self.backbone(x)), beside
+            x, numbers = x[:, : -self.inputs], x[:, -self.inputs :].flatten(2)[:, :, 0]
+            beside.append(numbers)
+        features = self.backbone(x)
+        if self.signs:
+            features, signs = features[:, : -self.signs], features[:, -self.signs :]
+            beside += [signs] if self.detached else []
+        return self.before(features), torch.cat(beside, 1) if beside else None
 
     def drawn(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
         """The rest: dropout, and the two heads."""
@@ -199,10 +222,8 @@ class TwoHead(nn.Module):
 
     def _heads(self, features: Tensor, beside: Tensor | None) -> tuple[Tensor, Tensor]:
         features = features if beside is None else torch.cat([features, beside.to(features)], 1)
-        mean, second = (
-            self.mean(features),
-            self.log_variance(features.detach() if self.detached else features),
-        )
+        mean = self.mean(features[:, : -self.signs] if self.signs and self.detached else features)
+        second = self.log_variance(features.detach() if self.detached else features)
         if self.link:
             mean = mean.square()
             second = second + slope(mean.detach())

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.arrays import Host
+from ...core.cases import MANY
 from ..data.dataset import batches
 from ..network.losses import predicted_variance
 from ..network.outputs import pair
@@ -15,23 +19,41 @@ from ..sampling.trace import autocast
 from .job import Job, channels_last
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-SMALLEST = 1e-12  # of a mean squared error that a variance is fitted to
+SMALLEST = 1e-12  # of a squared error that a variance is fitted to
+LEAST = math.log(0.01)  # of a squared error over their mean: smaller ones are taken for that
+FOLDS = 5  # of validation patients, by which a penalty is chosen
+PENALTIES = (*np.logspace(0, 6, 13), math.inf)
+SURE = 2.0  # standard errors of a gain that is believed
 # Standard deviations within which 90 % of a law are.
 USUAL = {"gaussian": 1.6448536, "laplace": math.log(10) / math.sqrt(2)}
 
 
 @torch.no_grad()
 def settle(job: Job) -> None:
-    """Gather the statistics of batch norm anew, and fit one factor for the variances of each output.
+    """Gather the statistics of batch norm anew, and fit the variances to errors that were not trained on.
 
     Running statistics are means over the last few batches, of weights that still moved and of varied images: anew they
     are those of the training images, by the weights that are kept. Errors on training cases that a network knows by
-    heart say little about new ones: the factors are those of the validation cases.
+    heart say little about new ones: what a variance depends on, and its factor for each output, are learned from the
+    validation cases.
     """
     _gather(job)
-    if isinstance(job.net, TwoHead):
-        error, variance = _errors(job)
-        job.net.scale_variance(_factors(error, variance, job), job.likelihood)
+    net = job.net
+    if not isinstance(net, TwoHead):
+        return
+    if net.detached:
+        net.follow(*(np.zeros(1) for _ in range(2)))
+    seen = _validation(job)
+    logs = seen.logs
+    if net.detached:
+        left = np.log(seen.errors) - logs
+        left = left.clip(np.log(np.exp(left).mean(axis=0)) + LEAST)
+        if net.variances == "one":
+            left = left.mean(axis=1, keepdims=True)
+        told, weight, bias = learned(seen.evidence, left, seen.patient)
+        net.follow(*(part if job.likelihood == "gaussian" else part / 2 for part in (weight, bias)))
+        logs = logs + told
+    net.scale_variance(_factors(seen.errors, np.exp(logs), job), job.likelihood)
 
 
 def _gather(job: Job) -> None:
@@ -53,26 +75,105 @@ def _gather(job: Job) -> None:
         module.momentum = momentum
 
 
-def _errors(job: Job) -> tuple[Tensor, Tensor]:
-    """Squared errors and predicted variances (case, output) of the validation cases, in one pass without dropout."""
-    found = []
-    with modes(job.net, lambda _: False):
+class Seen(NamedTuple):
+    """What one pass without dropout says of the validation cases, in float64.
+
+    evidence: what the last layer of the second head sees, (case, sign). errors: squared, at least 1e-12, and logs: of
+    the predicted variances, (case, output) both. patient: the number of each case's.
+    """
+
+    evidence: Host
+    errors: Host
+    logs: Host
+    patient: Host
+
+
+def _validation(job: Job) -> Seen:
+    net, split = job.net, job.data.splits["valid"]
+    assert isinstance(net, TwoHead)
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    with modes(net, lambda _: False):
         for images in _images(job, "valid"):
             with autocast(job.device, job.precision, cache=False):
-                mean, second = pair(job.net(images))
-            found.append((mean.float(), predicted_variance(second, job.likelihood)))
-    mean, variance = (torch.cat(parts) for parts in zip(*found))
-    target = job.data.splits["valid"].target.to(mean)
-    return (mean - target).square(), variance
+                shared = net.shared(images)
+                mean, second = pair(net.drawn(*shared))
+                evidence = net.evidence(*shared)
+            found.append((evidence, mean, predicted_variance(second, job.likelihood).log()))
+    signs, means, spreads = (torch.cat(parts).double().cpu().numpy() for parts in zip(*found))
+    errors = np.square(means - split.target.double().cpu().numpy()).clip(SMALLEST)
+    names = split.name if split.together is None or len({*split.together}) < MANY else split.together
+    patient = np.unique(names, return_inverse=True)[1]
+    return Seen(signs, errors, np.broadcast_to(spreads, errors.shape), patient)
 
 
-def _factors(error: Tensor, variance: Tensor, job: Job) -> Tensor:
+def learned(evidence: Host, left: Host, patient: Host) -> tuple[Host, Host, Host]:
+    """What the logarithms of squared errors depend on, where the errors of other patients prove that they do.
+
+    Slopes that all outputs have in common come first, then what each of them has besides.
+
+    Args:
+        evidence: (case, sign). left: (case, output), the logarithms. patient: (case,), its number.
+
+    Returns:
+        The logarithms as they are predicted from other patients, slopes (output, sign) and constants (output,).
+
+    >>> rng = np.random.default_rng(0)
+    >>> signs = rng.normal(size=(200, 2))
+    >>> slopes = learned(signs, 2 * signs[:, :1] + rng.normal(size=(200, 1)), np.arange(200))[1]
+    >>> slopes.round(1)
+    array([[2., 0.]])
+    """
+    told, weight, bias = _ridge(evidence, left.mean(axis=1, keepdims=True), patient)
+    if left.shape[1] > 1:
+        besides = _ridge(evidence, left - told, patient)
+        told, weight, bias = (a + b for a, b in zip((told, weight, bias), besides))
+    return told, weight, bias
+
+
+def _ridge(x: Host, y: Host, patient: Host) -> tuple[Host, Host, Host]:
+    """A ridge for each column of y, its penalty chosen by folds of patients; no slope without a proven gain."""
+    place = np.random.default_rng(0).permutation(patient.max() + 1)[patient] % FOLDS
+    told = np.empty((len(PENALTIES), *y.shape))
+    for fold in np.unique(place):
+        rest, own = place != fold, place == fold
+        for number, (weight, bias) in enumerate(_ridges(x[rest], y[rest]) if rest.any() else ()):
+            told[number, own] = x[own] @ weight.T + bias
+    gain = np.square(told[-1] - y) - np.square(told - y)  # over the constant, which an infinite penalty is
+    best = gain.mean(axis=1).argmax(axis=0)
+    chosen = np.take_along_axis(gain, best[None, None], axis=0)[0]
+    by_patient = np.stack([np.bincount(patient, column) for column in chosen.T], axis=1)
+    proven = by_patient.sum(axis=0) > SURE * np.sqrt(np.square(by_patient).sum(axis=0))
+    best = np.where(proven, best, len(PENALTIES) - 1)
+    whole = _ridges(x, y)
+    weight, bias = (np.stack([whole[k][part][j] for j, k in enumerate(best)]) for part in (0, 1))
+    kept, middle = np.take_along_axis(told, best[None, None], axis=0)[0], y.mean(axis=0)
+    # A penalty makes slopes too small; how much, those tell who were not fitted to.
+    off = kept - kept.mean(axis=0)
+    stretch = np.where(proven, (off * y).sum(axis=0) / np.maximum(np.square(off).sum(axis=0), SMALLEST), 1.0)
+    return middle + stretch * off, stretch[:, None] * weight, middle + stretch * (bias - middle)
+
+
+def _ridges(x: Host, y: Host) -> list[tuple[Host, Host]]:
+    """Slopes (column, sign) and constants (column,) by penalty, of signs in units of their standard deviation."""
+    mean, sd = x.mean(axis=0), x.std(axis=0) + SMALLEST
+    left, size, right = np.linalg.svd((x - mean) / sd, full_matrices=False)
+    middle = y.mean(axis=0)
+    along = left.T @ (y - middle)
+    found = []
+    for penalty in PENALTIES:
+        share = size / (size**2 + penalty)
+        weight = (right.T @ (share[:, None] * along)).T / sd
+        found.append((weight, middle - weight @ mean))
+    return found
+
+
+def _factors(errors: Host, variance: Host, job: Job) -> Tensor:
     """The factor of each variance by which 90 % of the errors are as small as they should be.
 
     A few cases may have most of the squared error, and a mean of squares would follow them.
     """
-    sds = (error / variance).sqrt()
-    return (torch.quantile(sds, 0.9, dim=0) / USUAL[job.likelihood]).square().clamp(min=SMALLEST)
+    sds = np.quantile(np.sqrt(errors / variance), 0.9, axis=0) / USUAL[job.likelihood]
+    return torch.from_numpy(np.square(sds).clip(SMALLEST)).to(job.device, torch.float32)
 
 
 def _images(job: Job, split: str) -> Iterator[Tensor]:
