@@ -77,7 +77,7 @@ def test_a_run_keeps_its_loss(data: DataSet, tmp_path: Path) -> None:
     net, about = load_run(tmp_path)
     assert about["recipe"]["train"]["loss"] == "faithful"
     assert net.detached
-    with pytest.raises(ValueError, match=r"train.loss = 'faithful', now 'nll' was given"):
+    with pytest.raises(ValueError, match="another folder"):  # it has another number of weights
         fit(data, replace(QUICK, epochs=2), out=tmp_path)
 
 
