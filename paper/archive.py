@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,10 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-
-from truesigma.files.disk import UNREADABLE, check_memory, reading, write_atomically
-from truesigma.files.tables import NO_TEXT, Row
-from truesigma.imaging.data.folder import complain, tried
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp")
 
@@ -42,7 +40,6 @@ class Archive:
         """The content of one file."""
         if self.packed is None:
             return (self.root / name).read_bytes()
-        check_memory(self.root, self.packed.getinfo(name).file_size)
         return self.packed.read(name)
 
     def by_stem(self, endings: Sequence[str], *, without: str = "") -> dict[str, str]:
@@ -50,12 +47,11 @@ class Archive:
         paths = [PurePosixPath(name) for name in self.names if not (without and without in name)]
         return {path.stem: str(path) for path in paths if path.suffix.lower() in endings}
 
-    def table(self, name: str, columns: Sequence[str]) -> list[Row]:
+    def table(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
         """The rows of the csv file called `name`, or else of the only csv file that has the columns."""
         named = [one for one in self.names if PurePosixPath(one).name == name]
         for candidate in named or [one for one in self.names if one.endswith(".csv")]:
-            with reading(self.root / candidate, *NO_TEXT):
-                text = self.read(candidate).decode("utf-8-sig")
+            text = self.read(candidate).decode("utf-8-sig")
             rows = list(csv.DictReader(io.StringIO(text, newline=""), restval="", skipinitialspace=True))
             if rows and set(columns) <= set(rows[0]):
                 return rows
@@ -120,18 +116,26 @@ def decoded(
 
     images = np.zeros((len(names), *shape), np.uint8)
 
-    def one(row: int) -> None:
-        name = names[row]
-        if name not in files:
-            raise FileNotFoundError(name)
-        with reading(name, "cannot be read"):
-            image = decode(Image.open(io.BytesIO(archive.read(files[name]))))
+    def one(row: int) -> str:
+        if names[row] not in files:
+            return f"{names[row]} (no such file)"
+        try:
+            image = decode(Image.open(io.BytesIO(archive.read(files[names[row]]))))
+        except Exception as error:  # decoders raise anything on a damaged file
+            return f"{names[row]} ({type(error).__name__}: {error})"
         if image.shape != shape:
-            raise ValueError(f"has shape {image.shape}, the others {shape}")
+            return f"{names[row]} (has shape {image.shape}, the others {shape})"
         images[row] = image
+        return ""
 
-    remedy = f"Fetch them from {source}, or take their rows out of the table."
-    complain(tried(one, len(names)), names, remedy=remedy)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        broken = list(filter(None, pool.map(one, range(len(names)))))
+    if broken:
+        more = f"; and {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise ValueError(
+            f"{len(broken)} of {len(names)} images could not be read: {'; '.join(broken[:10])}{more}. Fetch them from "
+            f"{source}, or take their rows out of the table."
+        )
     if cache:
         remember(archive.cache(cache), {"image": images, "name": wanted})
     return images
@@ -140,15 +144,14 @@ def decoded(
 def remember(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a cache file; if that fails, say so, and go on: the images are then decoded again."""
 
-    def save(part: Path) -> None:
-        with part.open("wb") as file:  # given a name, numpy would add an ending to it
-            np.savez(file, allow_pickle=False, **arrays)
-
+    part = path.with_name(f"{path.name}.part")
     try:
         # Judged by the mode: a superuser can write anywhere, but should not if the data is read-only.
         if not path.parent.stat().st_mode & 0o222:
             raise PermissionError("the folder is read-only")
-        write_atomically(path, save)
+        with part.open("wb") as file:  # given a name, numpy would add an ending to it
+            np.savez(file, allow_pickle=False, **arrays)
+        os.replace(part, path)
     except OSError as error:
         warnings.warn(f"{path} could not be kept ({error}); images are decoded again next time", stacklevel=2)
 
@@ -158,8 +161,8 @@ def recall(path: Path, names: NDArray[Any]) -> NDArray[Any] | None:
     if not path.exists():
         return None
     try:
-        with reading(path), np.load(path, allow_pickle=False) as kept:
+        with np.load(path, allow_pickle=False) as kept:
             return kept["image"] if np.array_equal(kept["name"], names) else None
-    except UNREADABLE as error:
-        warnings.warn(f"{error} Images are decoded again.", stacklevel=2)
+    except Exception as error:  # a damaged file raises anything
+        warnings.warn(f"{path} cannot be read ({error}); images are decoded again", stacklevel=2)
         return None

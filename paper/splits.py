@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from truesigma.files.disk import BadFile, reading
-from truesigma.imaging.data.splits import Index
+Index = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def published(
@@ -94,10 +93,10 @@ def _read(place: Path, name: str, split: str) -> Index:
         file = place / f"{name}_{split}_indices.pth"
         if not file.exists():
             raise ValueError(f"{file}: no such file; expected the published index lists")
-        with reading(file):
-            return np.asarray(torch.load(file, weights_only=True), dtype=np.int64)
-    with reading(place), np.load(place, allow_pickle=False) as lists:
+        return np.asarray(torch.load(file, weights_only=True), dtype=np.int64)
+    with np.load(place, allow_pickle=False) as lists:
         key = f"{name}_{split}"
         if key not in lists:
-            raise BadFile(f"{place} has no {key!r}, only {', '.join(lists)}: fetch the published lists")
-        return lists[key].astype(np.int64)
+            raise ValueError(f"{place} has no {key!r}, only {', '.join(lists)}: fetch the published lists")
+        index: Index = lists[key].astype(np.int64)
+        return index

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from paper.archive import open_archive
 from paper.splits import published, seeded
-from truesigma.files.disk import BadFile
 
 SIZES = {"train": 5, "valid": 2, "test": 3}
 
@@ -95,11 +94,3 @@ def test_folder_and_zip_hold_the_same(tmp_path):
     (tmp_path / "not.zip").write_text("text")
     with pytest.raises(ValueError, match="not a zip file"):
         open_archive(tmp_path / "not.zip")
-
-
-def test_a_member_of_a_zip_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.png", bytes(100**3))
-    monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.0005")
-    with pytest.raises(BadFile, match="more than the limit"):
-        open_archive(tmp_path / "images.zip").read("a.png")
