@@ -180,9 +180,7 @@ def open_set(
     if len(paths) == 1 and not in_pieces and is_small(paths[0]):
         single = read(paths[0], law=law, mask_missing=mask_missing, columns=columns)
         rows_named = name_rows and single.id is None
-        if rows_named:
-            word, first = ("case", 0) if paths[0].suffix.lower() == ".npz" else ("row", 1)
-            single = replace(single, id=np.array([f"{word} {first + k}" for k in range(len(single))]))
+        single = _numbered(single, paths[0]) if rows_named else single
         held.append(only_counted(single, missing))
         left_out = len(single) - len(held[-1])
     elif paths:
@@ -217,6 +215,12 @@ def open_set(
         **size,
         **texts,
     )
+
+
+def _numbered(cases: Cases, path: Path) -> Cases:
+    """Name cases by where they are in their file: by case from 0 in a .npz, else by row from 1."""
+    word, first = ("case", 0) if path.suffix.lower() == ".npz" else ("row", 1)
+    return replace(cases, id=np.array([f"{word} {first + k}" for k in range(len(cases))]))
 
 
 def _apart(given: Given, name: str) -> tuple[list[Cases], list[str | Path]]:
