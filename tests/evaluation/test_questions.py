@@ -381,3 +381,34 @@ def test_thirds_that_hold_the_same_are_not_uneven():
     parts["sigma"] = {"content": [1.0, 1.0, 1.0], "mean_square": [1e-6, 1e-5, 1e-4]}
     verdict, words = knowing(Reply(1.0, 0.5, 1.5, True, parts, "", "", "normal"))
     assert (verdict, "uneven" in words) == ("off", False)
+
+
+def test_strong_evidence_is_not_lost_to_a_chance_tail():
+    """One of five Normal sets has tails heavier than four of five: z = 8 says that sigma is too large all the same."""
+    found, alarms = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scale = np.exp(0.4 * rng.normal(size=600))
+        for z, said in ((rng.normal(size=600) / 1.6, found), (rng.standard_t(3, size=600) / 3**0.5, alarms)):
+            cases = ts.Cases(ts.Prediction(0 * z, scale=scale), scale * z)
+            rows = questions(
+                cases[:450], cases[450:], {"none": (cases.prediction[:450], cases.prediction[450:])}
+            )
+            said.append("size" in off(rows))
+    assert (all(found), sum(alarms) <= 4) == (True, True)
+
+
+def test_the_headline_says_what_may_be_off_and_for_whom():
+    """Two sites, one factor for both: it is never "no sign" where an interval is far from 1."""
+    for seed in range(20):
+        sets = []
+        for _ in range(2):
+            made = world(len(sets) + 2 * seed, cases=300)
+            site = np.random.default_rng(seed).choice(["Basel", "Zurich"], size=300)
+            sets.append(made.cases(sigma=made.sigma / np.where(site == "Basel", 1.37, 2.93), group=site))
+        rows = ask(*sets)
+        sizes = [row for row in rows if (row["recalibration"], row["question"]) == ("sigma", "size")]
+        assert "no sign that it is off" not in headline(rows, "sigma")
+        basel, zurich = sizes[1:]
+        assert basel["verdict"] == "off"
+        assert "like the others" not in basel["words"] + zurich["words"]

@@ -216,7 +216,7 @@ def check(calibration, test, made, words=()):
     assert ("constant." in head) == (after["skill"]["verdict"] != "fine")
     for label, sentence in zip(("none", "sigma"), re.split("; after|, before", head.split("constant. ")[-1])):
         row = whole(made.questions, label)["size"]
-        wrong = re.search(r"(times|%) too (small|large)|wrong size for every", sentence)
+        wrong = re.search(r"^(?!.*may be ).*(times|%) too (small|large)|wrong size for every", sentence)
         assert (wrong is not None) == (row["verdict"] == "off") or "and after" in head, (label, sentence)
     apart = [row for row in made.questions if row["recalibration"] == "sigma" and row["verdict"] == "off"]
     for row in apart:

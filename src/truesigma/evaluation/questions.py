@@ -23,13 +23,13 @@ from ..core.values import Prediction
 from ..core.varying import known_at_levels
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
-from .inference.estimates import ANSWERS, LEAST, RISK, Answer, Asked, few_to_judge, log_size, typical
+from .inference.estimates import ANSWERS, LEAST, Answer, Asked, few_to_judge, log_size, typical
 from .inference.outliers import outliers_in
 from .leaks import twins
 from .recipe import Recipe
 from .replicates import By, clusters_by
 from .sets import LOOKED_AT, CaseSet
-from .verdicts import JUDGES, NONE, Reply, bias_share, biases, culprit_words, distance, figures
+from .verdicts import JUDGES, NONE, RISK, Reply, bias_share, biases, culprit_words, distance, figures
 
 QUESTIONS = {
     "skill": "Is it any good?",

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.checks import per_cent
 
+RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 NEAR = 0.1  # a size within 1 +- this is right
 ELSEWHERE = (
@@ -111,7 +112,7 @@ def size(reply: Reply) -> Judged:
         still = "still " if same else ""
         words = f"{still}{times(reply.value, reply.low, reply.high)}"
         return "off", words + _although(reply.value, reply.parts) + _disagreement(reply)
-    if reply.high < 1 and reply.parts.get("heavy"):
+    if reply.high < 1 and reply.parts.get("chance of lighter tails", 1.0) * reply.parts["family"] <= RISK:
         law = LAWS.get(reply.law, reply.law)
         return "unclear", f"{asks}, but tails heavier than the {law} law's do not let the size be told"
     if reply.low > 1 or reply.high < 1:
@@ -264,7 +265,7 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     if after["skill"]["verdict"] != "fine":
         words = str(after["skill"]["words"]).partition(";")[0]
         said.append(f"{words[:1].upper()}{words[1:]}.")
-    said.append(_size_sentence(before["size"], after["size"], label, title))
+    said.append(_size_sentence(rows, label, title))
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
     faults = []
@@ -287,15 +288,18 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     return " ".join(said)
 
 
-def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
+def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
+    before, after = (whole(rows, name)["size"] for name in (NONE, label))
     words = {
         "fine": "Sigma is the right size",
         "unclear": "There is no sign that sigma is the wrong size",
         "off": f"Sigma is {_wrong_size(before)}",
     }
+    doubts = [_doubt(rows, name) for name in (NONE, label)]
     if before["estimate"] is None:
         words["unclear"] = "Whether sigma is the right size cannot be told"
     first = f"Sigma is {_for_culprits(before)}" if culprits_of(before) else words[before["verdict"]]
+    first = f"Sigma {doubts[0]}" if doubts[0] else first
     if label == NONE:
         return f"{first}."
     named = title or label
@@ -313,8 +317,27 @@ def _size_sentence(before: Row, after: Row, label: str, title: str) -> str:
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
         then = "whether it is cannot be told"
-    same = before["verdict"] == after["verdict"]
+    then = f"it {doubts[1]}" if doubts[1] else then
+    same = before["verdict"] == after["verdict"] and doubts == ["", ""]
     return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
+
+
+def _doubt(rows: Sequence[Row], label: str) -> str:
+    """Say what sigma may be where no verdict says it, and the interval of all, or of a part, is far from 1."""
+    rows = [row for row in rows if (row["recalibration"], row["question"]) == (label, "size")]
+    first = next(row for row in rows if (row["output"], row["group"]) == (None, None))
+    far = [row for row in rows if row is first or not row["parts"].get("like the others")]
+    far = [row for row in far if row["low"] is not None and row["high"] is not None]
+    far = [
+        row
+        for row in far
+        if row["verdict"] == "unclear" and (row["low"] > 1 + NEAR or row["high"] < 1 - NEAR)
+    ]
+    if first["verdict"] == "off" or not far:
+        return ""
+    gravest = first if first in far else max(far, key=distance)
+    for_whom = "" if gravest is first else f" for {gravest['name']}"
+    return f"may be {times(gravest['estimate'], gravest['low'], gravest['high'])}{for_whom}"
 
 
 def culprits_of(row: Row) -> Sequence[tuple[str, float]]:

@@ -36,7 +36,9 @@ REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
 STEP = 0.05  # of log s, by which the law is differentiated
 MOST_DRAWN = 4096  # errors of a set whose kurtosis is simulated
-LIGHT = 0.8  # of sets of the law have no larger kurtosis than what "too large" is called with
+HEAVIER = (
+    1.5  # power of the kurtosis, over that of half of all sets, by which the error is taken to be larger
+)
 BOTH = 0.99  # of Student's law: at .975, two averages are shown in 7 to 11 % of sets that have only one
 FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor fine
 
@@ -267,10 +269,11 @@ def both_averages(values: Host, view: View) -> tuple[float, float] | None:
     return (of_cases, of_patients) if apart else None
 
 
-def tails(view: View) -> tuple[bool, float]:
-    """Whether tails are too heavy to say that sigma is too large; and how much wider the error of log s is to be taken.
+def tails(view: View) -> float:
+    """How much wider the error of log s is to be taken before sigma is called too large.
 
     Few cases of a heavy-tailed law seldom hold the large errors that make up its variance, and seem too small for it.
+    So the error is at least that of such a law, and grows with the kurtosis beyond what half of all sets have.
     """
     size = output_means(view.power, view.weight) ** (1 / view.law.moment)
     z = np.divide(view.z, size, out=np.zeros_like(view.z), where=size > 0)
@@ -280,9 +283,8 @@ def tails(view: View) -> tuple[bool, float]:
     mean = float((view.weight * power).sum() / whole)
     spread = float((view.weight * power**2).sum() / whole) / mean**2 - 1
     wider = max(1.0, view.law.moment / math.sqrt(max(spread, 1e-12)))
-    return fourth / square**2 > usual_kurtosis(
-        usual_law(view.law), int((view.weight > 0).sum()), LIGHT
-    ), wider
+    usual = usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum()), 0.5)
+    return wider * max(1.0, fourth / square**2 / usual) ** HEAVIER
 
 
 def usual_kurtosis(law: Law, count: int, level: float) -> float:

@@ -12,12 +12,11 @@ from ...core.arrays import Host
 from ...core.cases import name_of
 from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
-from ..verdicts import HARDLY, NONE
+from ..verdicts import HARDLY, NONE, RISK
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
 from .outliers import Outliers
 
-RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 LEAST = 20  # cases of a group that is judged
 CONTENT = 0.9  # level of the intervals whose content is shown in thirds
 WRONG_WAY = 0.2  # of the risk of the question about hard cases: that sigma ranks them the wrong way
@@ -130,14 +129,15 @@ def _size(asked: Asked) -> Answer:
         assert known is not None
         own = seen if asked.output is None else difference(seen, replace(known, value=0.0))
         judged = difference(own, asked.others)
-        parts["like the others"] = True
+        common = found.value - judged.value  # what the others need
+        parts["like the others"] = judged.chance() > RISK and common * found.value > 0
     chance = max(judged.chance(), found.chance())  # the odd one, and itself of the wrong size
     if after and asked.others is None and chance < RISK:
         chance = replace(judged, error=judged.error * _wider(asked.test, asked.calibration)).chance()
     if judged.value < 0 and chance <= RISK:
-        heavy, wider = clustered.tails(asked.test)
-        parts["heavy"] = heavy
-        chance = 1.0 if heavy else max(chance, replace(judged, error=judged.error * wider).chance())
+        wider = replace(judged, error=judged.error * clustered.tails(asked.test))
+        parts["chance of lighter tails"] = chance
+        chance = max(chance, wider.chance())
     if asked.outliers is not None and asked.with_them is not None:
         every = log_size(asked.with_them)
         assert every is not None

@@ -10,10 +10,11 @@ from ...core.arrays import Host
 from ...core.cases import Cases, labelled, name_of, output_of
 from ...core.law import Undefined
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.inference.estimates import LEAST, RISK
+from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Resampling, factor_rows, from_rows, replicate
+from ...evaluation.verdicts import RISK
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
