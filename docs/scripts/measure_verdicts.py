@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import truesigma as ts
+from truesigma.evaluation.headline import headline
 from truesigma.evaluation.questions import QUESTIONS, questions
-from truesigma.evaluation.verdicts import headline
 
 LAWS: Mapping[str, Callable[[np.random.Generator, Any], np.ndarray]] = {  # errors of mean 0 and variance 1
     "Normal": lambda rng, shape: rng.normal(size=shape),

@@ -8,10 +8,10 @@ import pytest
 from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
 from truesigma.core import plugins
 from truesigma.evaluation.compare import compare, fold_of
+from truesigma.evaluation.headline import lines
 from truesigma.evaluation.inference.clustered import both_averages, view_of
 from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.replicates import Resampling, clusters_by
-from truesigma.evaluation.verdicts import lines
 
 
 def made(seed=0, patients=40, each=6, outputs=0, group=True):

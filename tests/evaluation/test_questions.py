@@ -7,8 +7,9 @@ import pytest
 
 import truesigma as ts
 from truesigma.evaluation.chance import _from_errors
+from truesigma.evaluation.headline import headline, whole
 from truesigma.evaluation.questions import QUESTIONS, questions
-from truesigma.evaluation.verdicts import Reply, headline, knowing, whole
+from truesigma.evaluation.verdicts import Reply, knowing
 
 FIELDS = [
     "recalibration", "question", "output", "group", "name", "estimate", "low", "high", "verdict", "words",

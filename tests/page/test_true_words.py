@@ -11,7 +11,7 @@ from witness import Witness
 
 import truesigma as ts
 from truesigma.core.values import changed
-from truesigma.evaluation.verdicts import whole
+from truesigma.evaluation.headline import whole
 from truesigma.page import report
 
 

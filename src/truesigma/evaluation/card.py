@@ -218,8 +218,9 @@ def _card_of(fitted: Recalibration, opened: CaseSet, count: int, data: Mapping[s
 
 def _answers(cases: CaseSet) -> list[dict[str, Any]]:
     """The five questions about calibration cases as they are."""
+    from .headline import whole
     from .questions import answers_of  # scipy is slow to import
-    from .verdicts import NONE, whole
+    from .verdicts import NONE
 
     return list(map(dict, whole(answers_of(cases, cases, []), NONE).values()))
 

@@ -10,7 +10,8 @@ from ..core import plugins
 from ..core.checks import number_of
 from ..core.notebook import html_table
 from ..core.recalibration import Recalibration, factors_of
-from .verdicts import NONE, lines
+from .headline import lines
+from .verdicts import NONE
 
 if TYPE_CHECKING:  # results print themselves as these tables
     from .compare import Comparison

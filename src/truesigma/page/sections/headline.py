@@ -13,8 +13,9 @@ from ...core.recalibration import factors_of
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_patients
+from ...evaluation.headline import for_whom_not, headline, told, whose_average
 from ...evaluation.questions import QUESTIONS
-from ...evaluation.verdicts import RISK, for_whom_not, headline, told, whose_average
+from ...evaluation.verdicts import RISK
 from ..blocks import Section, paragraph, whiskers
 from ..markup import Attributes, Html, element
 from ..numbers import capital, estimate_parts, number, percent
