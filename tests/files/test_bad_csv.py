@@ -13,7 +13,27 @@ CSV = {
     "no scale": ("target,location\n1,2\n", "location is given without an uncertainty"),
     "names of another framework": ("image,y_true,Pred,sigma\n1,2,3,4\n", "Rename y_true to target, Pred"),
     "a patient and a group": ("y,pred,sd,PatientID,site\n1,2,3,4,5\n", "site to group, PatientID to"),
-    "quantiles": ("target,q0.05,q50,q95,p1\n1,2,3,4,5\n", "quantiles such as q0.05 and p1 to lower_90"),
+    "a quantile in two ways": ("target,q025,q50,q95\n1,2,3,4\n", "'q025' could be .* q_0.025=q025"),
+    "quartiles in two ways": ("target,q1,q3\n1,2,3\n", "'q1' could be"),
+    "a percentage in two ways": ("target,p0.5,p50\n1,2,3\n", "'p0.5' could be"),
+    "one quantile": ("target,q05\n1,2\n", "column 'location' is missing"),
+    "a quantile twice": (
+        "target,q05,a-lo-90,q95\n1,2,3,4\n",
+        "'q05' and 'a-lo-90' are both the quantile at 0.05",
+    ),
+    "quantiles of unlike outputs": (
+        "target_0,target_1,q05_0,q05_1,q95\n1,2,3,4,5\n",
+        "not of the same outputs",
+    ),
+    "quantiles and bounds": (
+        "target,lower_90,upper_90,q05,q95\n1,2,3,4,5\n",
+        "bounds such as lower_90 beside",
+    ),
+    "quantiles and samples": ("target,sample_0,sample_1,q05,q95\n1,2,3,4,5\n", "of quantiles and of samples"),
+    "samples and a location": (
+        "target,location,sample_0,sample_1\n1,2,3,4\n",
+        "location is given beside samples",
+    ),
     "an uncertainty of another name": ("target,location,unc\n1,2,3\n", "without an uncertainty; .* unc"),
     "a log-variance": ("gt,location,log_var\n1,2,3\n", "gt to target, .*the exponential of log_var"),
     "half of a split": ("target,location,aleatoric\n1,2,3\n", "aleatoric is given without epistemic"),

@@ -66,9 +66,10 @@ def open_sets(
 
 def read_unlabelled(path: Path, how: Mapping[str, Any], **columns: Any) -> Any:
     """Read predictions that need no targets; of the chosen columns only those of the prediction itself."""
+    from ..files.roles import LABELLING
     from ..files.store import read_new
 
-    columns |= {role: name for role, name in how["columns"].items() if role in ("location", "scale")}
+    columns |= {role: name for role, name in how["columns"].items() if role not in ("target", *LABELLING)}
     return read_new(path, law=how["law"], mask_missing=how["mask_missing"], columns=columns)
 
 

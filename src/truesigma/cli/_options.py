@@ -155,9 +155,12 @@ def columns_of(texts: Sequence[str] | None) -> dict[str, Any]:
     >>> columns_of(["weight=none", "group=site", "group=sex"])
     {'weight': None, 'group': ['site', 'sex']}
     """
+    from ..files.roles import role_of
+
     columns: dict[str, Any] = {}
     for text in texts or []:
         role, name = split_pair("--column", text, "target=age")
+        role = role_of(role)
         if role == "group":
             columns["group"] = [*columns.get("group", []), *([] if name == "none" else [name])]
         else:

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core.arrays import to_host
 from ..core.law import Law, too_few_for
-from ..core.laws.quantiles import Stated
+from ..core.laws.quantiles import Quantiles, Stated
+from ..core.laws.samples import Samples
 from ..core.recalibration import Across, JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
 from ..core.varying import Around, beside, laws_of
@@ -31,6 +32,7 @@ from ..files.fields import (
 from ..files.npz import list_members, open_members, read_members
 from ..files.parquet import with_texts, write_parquet
 from ..files.roles import Columns, named, renamed, with_names
+from ..files.spellings import is_spelled
 from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, check_network
@@ -93,7 +95,10 @@ def apply_file(
         made = _as_written(made, levels or USUAL)
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
-    if ".npz" not in suffixes and not by_fold:
+    whole = isinstance(
+        fields.get("bounds"), Quantiles | Samples
+    )  # whose columns are no longer what is predicted
+    if ".npz" not in suffixes and not by_fold and not whole:
         to_csv = check_suffix(target) == ".csv"
         law_said = law_cell(target, law_text(made.law)) if to_csv else law_text(made.law)
         table = _edited(source, fields, made, bounds, card, law_said, columns, to_csv=to_csv)
@@ -353,7 +358,7 @@ def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
 def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:
     """Whether a column has the network's own bounds, which the recalibrated ones replace."""
     own = fields.get("recalibration") == UNTOUCHED or "bounds" in fields
-    return own and _BOUND.fullmatch(name) is not None
+    return own and (_BOUND.fullmatch(name) is not None or is_spelled(name))
 
 
 def _refuse_doubled(

@@ -13,6 +13,7 @@ from ..core.arrays import Host
 from ..core.law import Law, central_bounds
 from ..core.laws.quantiles import Stated
 from .disk import BadFile
+from .spellings import is_spelled, law_in
 
 NAME = re.compile(r"(lower|upper)_(\d+(?:\.\d+)?)(?:_(0|[1-9]\d*))?")
 SMALLEST = 1e-3  # of the usual width: gives a scale if bounds have crossed
@@ -21,9 +22,19 @@ SMALLEST = 1e-3  # of the usual width: gives a scale if bounds have crossed
 def with_bounds(
     fields: Mapping[str, Any], names: Sequence[str], column: Callable[[str], Host]
 ) -> dict[str, Any]:
-    """Add the bounds that columns state to the fields, if the law needs them or no scale is given."""
+    """Add the bounds, quantiles or samples in columns to the fields, if the law needs them or no scale is given."""
     scaled = {"scale", "variance", "aleatoric", "epistemic"} & set(fields)
-    bounds = None if scaled and "bounded" not in fields.get("law", "") else bounds_in(names, column)
+    if scaled and "bounded" not in fields.get("law", ""):
+        return dict(fields)
+    bounds = bounds_in(names, column)
+    law = None if scaled else law_in(names, column)
+    if bounds is not None and law is not None:
+        raise BadFile(
+            "there are bounds such as lower_90 beside quantiles or samples; expected one of them. Call bounds by their "
+            "probabilities, q_0.05 and q_0.95."
+        )
+    if law is not None:
+        return {**fields, "bounds": law}
     if bounds is None:
         return dict(fields)
     middle = (bounds.low[..., 0] + bounds.high[..., 0]) / 2  # of the narrowest, where no location is stated
@@ -74,8 +85,8 @@ def _end(outputs: Mapping[int, str], column: Callable[[str], Host]) -> Host:
 
 
 def is_bound(name: str) -> bool:
-    """Whether a column has bounds, or their level."""
-    return name in ("lower", "upper", "level") or NAME.fullmatch(name) is not None
+    """Whether a column has bounds, or their level, a quantile or a sample."""
+    return name in ("lower", "upper", "level") or NAME.fullmatch(name) is not None or is_spelled(name)
 
 
 def _stated_level(names: Sequence[str], column: Callable[[str], Host]) -> float:

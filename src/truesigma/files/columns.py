@@ -198,7 +198,7 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
             texts[name] = _constant(name, table.column(name))
     fields |= {name: str(texts[name]) for name in CONSTANTS if texts.get(name) is not None}
     fields = with_bounds(fields, names, numbers)
-    if "location" not in fields:
+    if not {"location", "bounds"} & set(fields):
         raise BadFile(
             f"column 'location' is missing; there are {listed(names)}, {EXPECTED}{rename_hint(names)}."
         )

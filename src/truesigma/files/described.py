@@ -11,9 +11,10 @@ from ..core.arrays import to_host
 from ..core.cases import Cases
 from ..core.law import Law
 from ..core.values import Draws, Prediction
+from .bounds import is_bound
 from .disk import check_like, fingerprint
 from .fileset import FileSet
-from .roles import ROLES, taken_columns
+from .roles import LABELLING, ROLES, taken_columns
 from .store import read, read_new
 
 LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
@@ -99,7 +100,9 @@ def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -
 def new_again(result: Path, about: Mapping[str, Any], read: Mapping[str, Any]) -> Cases | Draws | Prediction:
     """Read the predictions of a new site next to a result, with the law and the columns that `read` names."""
     said = _checked(result, read) or {}
-    columns = {role: one for role, one in said.items() if role in ("location", "scale")} | {"weight": None}
+    columns = {role: one for role, one in said.items() if role not in ("target", *LABELLING)} | {
+        "weight": None
+    }
     return read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
 
 
@@ -109,6 +112,7 @@ def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
     if "columns" not in about:
         return None
     for role, names in about["columns"].items():
-        check_like(result, role, ROLES, "columns")
+        if not is_bound(role):
+            check_like(result, role, ROLES, "columns")
         check_like(result, names, [str], f"columns.{role}")
-    return {**dict.fromkeys(("weight", "id", "patient", "group")), **about["columns"]}
+    return {**dict.fromkeys(LABELLING), **about["columns"]}

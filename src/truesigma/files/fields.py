@@ -19,7 +19,8 @@ from ..core.cases import Cases
 from ..core.checks import WrongValue
 from ..core.decompose import decompose
 from ..core.law import Law, Normal, law_from_dict, law_of_moment
-from ..core.laws.quantiles import Stated
+from ..core.laws.quantiles import Quantiles, Stated
+from ..core.laws.samples import Samples
 from ..core.values import Draws, Prediction, changed
 from .bounds import about, scale_of
 
@@ -251,6 +252,9 @@ def _draws(fields: Mapping[str, Any], mask: Any, law: Law) -> Draws:
 
 def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     """Make a prediction of the form that is given; if there are several forms, they must agree."""
+    bounds = fields.get("bounds")
+    if isinstance(bounds, Quantiles | Samples):
+        return _of_law(bounds, fields.get("location"), mask)
     if "location" not in fields:
         raise ValueError(f"location is missing; {EXPECTED}.")
     forms: list[dict[str, Any]] = []
@@ -267,7 +271,6 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
         forms.append({"aleatoric": fields["variance"]})
     if "scale" in fields:
         forms.append({"scale": fields["scale"]})
-    bounds = fields.get("bounds")
     if bounds is not None and not forms:
         forms.append({"scale": scale_of(bounds, law)})
     if not forms:
@@ -284,6 +287,23 @@ def _prediction(fields: Mapping[str, Any], mask: Any, law: Law) -> Prediction:
     if bounds is None:
         return made[0]
     return changed(made[0], law=about(bounds, made[0].location, made[0].scale, law))
+
+
+def _of_law(law: Quantiles | Samples, location: Any, mask: Any) -> Prediction:
+    """Make a prediction of quantiles or samples in columns; beside quantiles the location may be given."""
+    if isinstance(law, Samples):
+        if location is not None:
+            raise ValueError(
+                "location is given beside samples, whose mean it is; leave it out (columns={'location': None}, or "
+                "--column location=none)."
+            )
+        return Prediction.from_samples(law.values, axis=-1, mask=mask)
+    made = Prediction.from_quantiles(dict(zip(law.probability, np.moveaxis(law.values, -1, 0))), mask=mask)
+    if location is None:
+        return made
+    shift = np.nan_to_num((made.location - location) / made.scale)
+    about_it = made.law.each(lambda values: values + shift[..., None])  # type: ignore[attr-defined]
+    return Prediction(location, aleatoric=made.total, law=about_it, mask=mask)
 
 
 def _prediction_fields(prediction: Prediction) -> dict[str, Any]:

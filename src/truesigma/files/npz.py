@@ -148,10 +148,10 @@ def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
     }
 
     def bound(name: str) -> Host:
-        return read_members(path, list(open_members(path, [name]).values()))[name]
+        return read_members(path, list(open_members(path, [name], columns).values()))[name]
 
-    fields = with_bounds(fields, list(list_members(path)), bound)
-    if not {"mean", "location"} & set(fields):
+    fields = with_bounds(fields, renamed(list(list_members(path)), columns), bound)
+    if not {"mean", "location", "bounds"} & set(fields):
         raise without_location(path)
     return fields
 

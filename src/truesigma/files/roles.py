@@ -15,8 +15,15 @@ from .bounds import is_bound
 from .disk import BadFile
 from .fields import GROUP, PARTS, is_field, is_group, names_field, stem_of
 from .parquet import texts_in, with_texts
+from .synonyms import ELSEWHERE, plain
 
-ROLES = ("target", "location", "scale", "weight", "id", "patient", "group")
+LABELLING = (
+    "weight",
+    "id",
+    "patient",
+    "group",
+)  # of the cases; all others are of the prediction, or the target
+ROLES = ("target", "location", *PARTS, *LABELLING)
 Columns = Mapping[str, str | Sequence[str] | None]
 YS = {
     "y_true": "target",
@@ -24,6 +31,22 @@ YS = {
     "y_std": "scale",
 }  # as others call all of them: nothing to guess
 ASIDE = " (not read)"  # appended to the name of a column whose role another one has
+
+
+def role_of(role: str) -> str:
+    """The role of that name, or of another that people have for it; a quantile's or a bound's stands for itself.
+
+    >>> role_of("prediction"), role_of("sd"), role_of("q_0.05")
+    ('location', 'scale', 'q_0.05')
+    """
+    if role in ROLES or is_bound(role):
+        return role
+    for known in ROLES:
+        if plain(role) in (known, *ELSEWHERE.get(known, ())):
+            return known
+    raise ValueError(
+        f"a column was chosen as {role!r}; expected one of {', '.join(ROLES)}, or a quantile such as q_0.05."
+    )
 
 
 def renamed(names: Sequence[str], columns: Columns | None) -> list[str]:
@@ -63,18 +86,26 @@ def _outputs_in(names: Sequence[str]) -> list[str]:
     """Find the names of outputs: what follows `location_` and, unless all outputs share one scale, another field."""
     found = [name.removeprefix("location_") for name in names if name.startswith("location_")]
     found = [name for name in found if not name.isdigit() and not name.startswith("mc_error")]
+    if not any(stem_of(name) == "location" for name in names) and not found:  # but perhaps quantiles
+        ends = [name.removeprefix("target_") for name in names if name.startswith("target_")]
+        return [
+            end for end in ends if not end.isdigit() and any(_is_bound_of(name, f"_{end}") for name in names)
+        ]
     if "location" in names or {*PARTS} & {*names}:
         return found if "location" not in names else []
     return [name for name in found if any(f"{stem}_{name}" in names for stem in ("target", *PARTS))]
+
+
+def _is_bound_of(name: str, end: str) -> bool:
+    return name.endswith(end) and is_bound(name.removesuffix(end))
 
 
 def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
     if {"y_pred", "y_std"} <= {*map(stem_of, names)} and not {"location", *PARTS} & {*map(stem_of, names)}:
         columns = {role: name for name, role in YS.items() if name in map(stem_of, names)} | {**columns}
     taken: dict[str, str] = {}
+    columns = {role_of(role): chosen for role, chosen in columns.items()}
     for role, chosen in columns.items():
-        if role not in ROLES:
-            raise ValueError(f"a column was chosen as {role!r}; expected one of {', '.join(ROLES)}.")
         for column in chosen_of(chosen):
             own = [name for name in names if column in (name, stem_of(name))]
             if not own and role == "group":  # `site` for `group:site`, as results call it
@@ -93,7 +124,8 @@ def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
     found = []
     for name in names:
         role = "group" if is_group(name) else stem_of(name)
-        found.append(taken.get(name, f"{name}{ASIDE}" if role in columns else name))
+        aside = role in columns or name in columns
+        found.append(taken.get(name, f"{name}{ASIDE}" if aside else name))
     return found
 
 
@@ -122,9 +154,9 @@ def chosen_of(chosen: str | Sequence[str] | None) -> list[str]:
 
 def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[str]]:
     """List the columns, by role, that gave the cases what they have besides their prediction."""
-    given = columns or {}
+    given = {role_of(role): chosen for role, chosen in (columns or {}).items()}
     found = {}
-    for role in ROLES:
+    for role in dict.fromkeys((*ROLES, *given)):
         held = getattr(cases, role, None)
         if role in given and chosen_of(given[role]):
             found[role] = chosen_of(given[role])

@@ -25,7 +25,6 @@ ELSEWHERE = {  # in English and in German spreadsheets
     "group": ("site", "scanner", "klinik", "standort"),
 }  # fmt: skip
 STARTS = {"target": ("true_", "gt_")}
-QUANTILE = re.compile(r"(q|p|quantile|percentile)_?0?[.]?\d+$", re.IGNORECASE)
 LOGS = ("logvar", "logvariance", "logsigma2")  # of the variance
 
 
@@ -62,12 +61,6 @@ def rename_hint(names: Sequence[str]) -> str:
             pairs.append(f"{' or '.join(alike)} to {stem}")
     hints = [f". Rename {', '.join(pairs)}, if that is what they are"] if pairs else []
     hints += [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
-    quantiles = [name for name in names if QUANTILE.match(name)]
-    if len(quantiles) > 1:
-        hints.append(
-            f". Rename quantiles such as {quantiles[0]} and {quantiles[-1]} to lower_90 and upper_90, if they are "
-            "those of 5 and 95 %, and recalibrate them by cqr: the documentation shows it under 'Quantile predictions'"
-        )
     return "".join(hints)
 
 

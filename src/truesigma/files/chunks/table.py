@@ -5,7 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..columns import columns_of, table_fields
+from ..bounds import is_bound
+from ..columns import table_fields
 from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
 from ..parquet import parquet_file
@@ -31,10 +32,9 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
     if len(networks) > 1:
         head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     warn_near_misses(names)
-    located = columns_of("location", names)
-    outputs = () if located == ["location"] else (len(located),)
+    outputs = head.get("location", head.get("bounds")).shape[1:]
     # Others, such as the images themselves, may be larger than memory.
-    read = [old for old, new in zip(stored, names) if is_field(stem_of(new))]
+    read = [old for old, new in zip(stored, names) if is_field(stem_of(new)) or is_bound(new)]
 
     def chunks(rows: int) -> Iterator[Fields]:
         with parquet_file(path, **PAGEWISE) as file:
@@ -57,7 +57,8 @@ def _fields(table: Any, path: Path, start: int) -> Fields:
 
 def open_csv(path: Path, columns: Columns | None = None) -> Opened:
     fields = read_fields(path, columns)
-    cases, outputs = len(fields["location"]), fields["location"].shape[1:]
+    located = fields.get("location", fields.get("bounds"))
+    cases, outputs = len(located), located.shape[1:]
     texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
 
     def chunks(rows: int) -> Iterator[Fields]:
