@@ -32,7 +32,7 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
     if len(networks) > 1:
         head.pop("checkpoint", None)  # folds in one table, each with a network of its own
     warn_near_misses(names)
-    outputs = head.get("location", head.get("bounds")).shape[1:]
+    outputs = head["location" if "location" in head else "bounds"].shape[1:]
     # Others, such as the images themselves, may be larger than memory.
     read = [old for old, new in zip(stored, names) if is_field(stem_of(new)) or is_bound(new)]
 
@@ -57,7 +57,7 @@ def _fields(table: Any, path: Path, start: int) -> Fields:
 
 def open_csv(path: Path, columns: Columns | None = None) -> Opened:
     fields = read_fields(path, columns)
-    located = fields.get("location", fields.get("bounds"))
+    located = fields["location" if "location" in fields else "bounds"]
     cases, outputs = len(located), located.shape[1:]
     texts = {name: fields.pop(name) for name in CONSTANTS if name in fields}
 
