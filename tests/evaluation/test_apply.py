@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -253,3 +254,20 @@ def test_a_checkpoint_for_each_case_is_a_column_like_others(tmp_path, card, own,
 
 def frame(path):
     return (read_csv(path) if path.suffix == ".csv" else read_parquet(path)).to_pydict()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_cards_columns_hold_where_roles_are_absent(tmp_path, ending):
+    path, out = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
+    frame = pd.DataFrame({"truth": [1.0, 2.0, 4.0], "hat": [1.5, 2.0, 3.0], "noise": [0.5, 0.2, 1.0]})
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    chosen = {"target": "truth", "prediction": "hat", "sd": "noise"}
+    cases = ts.read(path, columns=chosen)
+    card = ts.calibrate(
+        cases, data={"columns": {"target": ["truth"], "location": ["hat"], "scale": ["noise"]}}
+    )
+    made = apply_file(card, path, out)
+    np.testing.assert_allclose(made.scale, card(cases).scale)
+    np.testing.assert_allclose(ts.read(out, columns=chosen).prediction.scale, made.scale)
+    frame.rename(columns={"hat": "location"}).to_csv(tmp_path / "c.csv", index=False)
+    np.testing.assert_allclose(apply_file(card, tmp_path / "c.csv", out).scale, made.scale)

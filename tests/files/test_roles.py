@@ -205,3 +205,28 @@ def test_a_law_with_a_table_is_beside_its_csv(tmp_path):
     (tmp_path / "isotonic.law.json").unlink()
     with pytest.raises(BadFile, match=r"isotonic\.law\.json, and there is no such file"):
         read(tmp_path / "isotonic.csv")
+
+
+def test_a_unit_is_given_to_files_that_say_none(tmp_path, monkeypatch, capsys):
+    from truesigma.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        kilograms(tmp_path).rename(tmp_path / f"{name}.csv")
+    words = ["evaluate", "--calibration", "a.csv", "--test", "b.csv", "--metrics", "rmse"]
+    words += ["--column", "weight=none", "--column", "group=site", "--unit", "years"]
+    rows = (tmp_path / "a.csv").read_text().splitlines()
+    lines = [f"{line},{'site' if k == 0 else 'AB'[k % 2]}" for k, line in enumerate(rows)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(SystemExit):
+        main(words)
+    shown = capsys.readouterr()
+    assert "targets in years" in shown.out
+    assert shown.err.count("'site' names the groups") == 1
+    (tmp_path / "b.csv").write_text(
+        "\n".join(f"{line},{'unit' if k == 0 else 'mm'}" for k, line in enumerate(lines))
+    )
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "b.csv is in mm, and --unit says years" in capsys.readouterr().err

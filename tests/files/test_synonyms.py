@@ -22,17 +22,20 @@ def test_headers_in_capitals_are_one_sentence(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         said = refusal(tmp_path, "ID,Target,Location,Aleatoric,Epistemic,Weight,Group\na,1,2,3,1,1,g\n")
-    assert said.endswith(
+    assert (
         "Rename Target to target, Location to location, Aleatoric to aleatoric, Epistemic to epistemic, Weight to "
-        "weight, ID to id, Group to group, if that is what they are."
+        "weight, ID to id, Group to group, if that is what they are." in said
     )
 
 
 def test_headers_of_a_german_spreadsheet(tmp_path):
     said = refusal(tmp_path, "Patient;Zielwert;Vorhersage;Standardabweichung\nA;1,5;2;0,5\n")
+    assert (
+        "Rename Zielwert to target, Vorhersage to location, Standardabweichung to scale, Patient to patient"
+        in said
+    )
     assert said.endswith(
-        "Rename Zielwert to target, Vorhersage to location, Standardabweichung to scale, Patient to patient, if that "
-        "is what they are."
+        "--column target=Zielwert --column location=Vorhersage --column scale=Standardabweichung."
     )
 
 
@@ -78,3 +81,9 @@ def test_a_target_of_another_name_is_said(tmp_path):
     said = refusal(tmp_path, "gt,location,scale\n1,2,3\n", read)
     assert "has no target" in said
     assert "Rename gt to target, if" in said
+
+
+def test_columns_are_called_as_in_the_file(tmp_path):
+    said = refusal(tmp_path, "age,hat,stdev\n1,2,3\n", lambda path: read(path, columns={"target": "age"}))
+    assert "among 'hat', 'stdev'" in said
+    assert said.endswith("--column location=NAME --column scale=NAME.")

@@ -38,16 +38,17 @@ def open_sets(
     *,
     outputs: Sequence[str | Path | None] = (),
     maps: bool = False,
+    unit: str = "",
     **more: Any,
 ) -> list["CaseSet"]:
     """Open the sets that a command is given, and say what is read of them; no output may be one of their files.
 
-    maps: whether the command takes them; others look at single cases.
+    maps: whether the command takes them; others look at single cases. unit: of targets whose files do not say it.
     """
     from ..evaluation.sets import open_set
     from ..files.find import SINGLE
 
-    opened = [open_set(files, **how, **more) for files in sets]
+    opened = [_in_unit(open_set(files, **how, **more), unit) for files in sets]
     for out in outputs:
         check_output(out, *(path for one in opened for path in one.paths))
     for one in opened:
@@ -57,11 +58,22 @@ def open_sets(
                 "Maps are for evaluate, calibrate and apply; to look at maps, draw some voxels of each into a table "
                 "(tutorial 'Maps with a sigma in every voxel')."
             )
-        _say_columns(one)
         if one.left_out:
             total = one.cases + one.left_out
             say(f"note: {one.cases} of {total} cases in {one.name} have a target that counts.")
+    _say_columns(opened)
     return opened
+
+
+def _in_unit(one: "CaseSet", unit: str) -> "CaseSet":
+    """The set with its unit, if that was given."""
+    if not unit:
+        return one
+    if one.unit not in ("", unit):
+        raise ValueError(
+            f"{one.name} is in {one.unit}, and --unit says {unit}; expected the same. Leave --unit out."
+        )
+    return replace(one, unit=unit, whole=None if one.whole is None else replace(one.whole, unit=unit))
 
 
 def read_unlabelled(path: Path, how: Mapping[str, Any], **columns: Any) -> Any:
@@ -104,22 +116,26 @@ def weigh_sets(
     return weighed, {"like": about}
 
 
-def _say_columns(files: "CaseSet") -> None:
-    """Say which columns of a set describe its cases besides their prediction, by the first of its first file."""
+def _say_columns(opened: Sequence["CaseSet"]) -> None:
+    """Say which columns of sets describe their cases besides their prediction, by the first of each first file."""
     from ..files.roles import taken_columns
 
-    if QUIET.get() or (cases := _first_cases(files)) is None:
-        return
-    taken = taken_columns(cases, files.reading["columns"])
-    said = [
-        f"{' and '.join(map(repr, taken[role]))} {words.format('' if taken[role][1:] else 's')}"
-        for role, words in ROLES.items()
-        if role in taken
-    ]
-    others = {role: names for role, names in taken.items() if role not in ROLES and names != [role]}
-    said += [f"{names[0]!r} is the {role}" for role, names in others.items()]
-    if said:
-        say(f"note: in {files.paths[0]}, {', '.join(said)}.")
+    said: dict[str, list[str]] = {}
+    for files in opened:
+        if QUIET.get() or (cases := _first_cases(files)) is None:
+            continue
+        taken = taken_columns(cases, files.reading["columns"])
+        words = [
+            f"{' and '.join(map(repr, taken[role]))} {what.format('' if taken[role][1:] else 's')}"
+            for role, what in ROLES.items()
+            if role in taken
+        ]
+        others = {role: names for role, names in taken.items() if role not in ROLES and names != [role]}
+        words += [f"{names[0]!r} is the {role}" for role, names in others.items()]
+        if words:
+            said.setdefault(", ".join(words), []).append(str(files.paths[0]))
+    for text, paths in said.items():
+        say(f"note: in {' and '.join(dict.fromkeys(paths))}, {text}.")
 
 
 def _first_cases(files: "CaseSet") -> "Cases | None":

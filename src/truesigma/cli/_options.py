@@ -51,6 +51,7 @@ Column = Annotated[
 Missing = Annotated[
     list[str] | None, Option(metavar="empty|NUMBER", help="Leave out cases with this target; repeat it.")
 ]
+Unit = Annotated[str, Option(help="Unit of the targets, such as mm, if files do not say it.")]
 Law = Annotated[str | None, Option(help="Law, normal or laplace, if files do not say it.")]
 Recalibrations = Annotated[
     str,

@@ -18,6 +18,7 @@ from ._options import (
     Missing,
     Recalibrations,
     Recipe,
+    Unit,
     names_of,
     numbers,
     reading,
@@ -49,6 +50,7 @@ def evaluate(
     column: Column = None,
     missing: Missing = None,
     law: Law = None,
+    unit: Unit = "",
     json: Json = None,
 ) -> None:
     """Fit recalibrations on some files, score them on others."""
@@ -59,7 +61,13 @@ def evaluate(
     sets = [one_set(calibration), *(files.split(NEXT) for files in test)]
     how = reading(column, missing, law)
     asked = None if metrics is None else split_choices(metrics)
-    more = {"recipe": recipe, "engine": engine_of(engine), "keep": keep, "report": report}
+    more: dict[str, Any] = {
+        "recipe": recipe,
+        "unit": unit,
+        "engine": engine_of(engine),
+        "keep": keep,
+        "report": report,
+    }
     fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], maps=True, **more)
     warn_doubts(fitted_on, tested[0])
     data: dict[str, Any] = {
@@ -100,6 +108,7 @@ def calibrate(
     column: Column = None,
     missing: Missing = None,
     law: Law = None,
+    unit: Unit = "",
     json: Json = None,
 ) -> None:
     """Fit one recalibration and write its card, for `apply`."""
@@ -115,7 +124,7 @@ def calibrate(
     asked = None if refer is None else numbers("--refer", refer)
     how = reading(column, missing, law)
     check_output(out, endings=(".json",))
-    more = {"recipe": recipe, "report": report}
+    more: dict[str, Any] = {"recipe": recipe, "unit": unit, "report": report}
     opened = open_sets([one_set(calibration)], how, outputs=[json, out], maps=True, **more)
     warn_doubts(opened[0])
     data = opened[0].described()  # of the files; weights of --like are none of their columns

@@ -15,6 +15,7 @@ from ._options import (
     Missing,
     Recalibrations,
     Recipe,
+    Unit,
     reading,
     split_choices,
 )
@@ -41,6 +42,7 @@ def report(
     column: Column = None,
     missing: Missing = None,
     law: Law = None,
+    unit: Unit = "",
     json: Json = None,
 ) -> None:
     """Show in one HTML page whether sigma is true, and for whom not.
@@ -55,7 +57,7 @@ def report(
     check_output(out, shifted, endings=(".html", ".htm"))
     choices, how = split_choices(recalibrate), reading(column, missing, law)
     sets = [one_set(calibration), one_set(test, "--test")]
-    opened = open_sets(sets, how, outputs=[json, out], recipe=recipe, name_rows=True)
+    opened = open_sets(sets, how, outputs=[json, out], recipe=recipe, unit=unit, name_rows=True)
     files = {name: one.described() for name, one in zip(("calibration", "test"), opened)}
     moved = None
     if shifted is not None:

@@ -27,13 +27,14 @@ from ..files.fields import (
     is_group,
     law_text,
     output_names,
+    stem_of,
     to_fields,
 )
 from ..files.npz import list_members, open_members, read_members
 from ..files.parquet import with_texts, write_parquet
-from ..files.roles import Columns, named, renamed, with_names
+from ..files.roles import Columns, chosen_of, named, renamed, with_names
 from ..files.spellings import is_spelled
-from ..files.store import check_suffix, law_cell, read_fields, refusal, write_fields
+from ..files.store import check_suffix, law_cell, names_in, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, check_network
 from .sets import as_cases
@@ -70,7 +71,8 @@ def apply_file(
         out: .npz, .csv or .parquet, not necessarily the same kind.
         levels: of the intervals; None: 0.9, or those that bounds are stated at.
         law: of predictions that do not say it; the card's unless given.
-        columns: roles of columns with other names, as in `read`; in a table they keep their names.
+        columns: roles of columns with other names, as in `read`, in place of those that the card was fitted with; in a
+            table they keep their names.
         checkpoint: the mark of the network that made the predictions, if they no longer say it.
 
     Returns:
@@ -78,6 +80,7 @@ def apply_file(
     """
     source, target = Path(source), check_folder(out)
     suffixes = {check_suffix(source), check_suffix(target)}
+    columns = {**_columns_of(card, source), **(columns or {})}
     fields = read_fields(source, columns)
     by_fold = isinstance(card.recalibration, Across) and "mean" not in fields
     if by_fold:
@@ -124,6 +127,14 @@ def apply_file(
         written["law"] = made.law.name
     write_fields({**kept, **written, **bounds, **others}, target)
     return made
+
+
+def _columns_of(card: Card, source: Path) -> Columns:
+    """The columns that the card was fitted with, as far as a file has them and none of their role's own name."""
+    said = {role: chosen_of(chosen) for role, chosen in dict(card.data.get("columns", {})).items()}
+    names = names_in(source) if said else []
+    roles = {stem_of(name) for name in names}
+    return {role: chosen for role, chosen in said.items() if role not in roles and set(chosen) <= set(names)}
 
 
 def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:

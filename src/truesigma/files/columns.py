@@ -198,10 +198,9 @@ def table_fields(table: "pa.Table") -> dict[str, Any]:
             texts[name] = _constant(name, table.column(name))
     fields |= {name: str(texts[name]) for name in CONSTANTS if texts.get(name) is not None}
     fields = with_bounds(fields, names, numbers)
+    others = [name for name in names if not is_field(stem_of(name))]  # as the file calls them
     if not {"location", "bounds"} & set(fields):
-        raise BadFile(
-            f"column 'location' is missing; there are {listed(names)}, {EXPECTED}{rename_hint(names)}."
-        )
+        raise BadFile(f"column 'location' is missing among {listed(others)}; {EXPECTED}{rename_hint(names)}.")
     if not {*PARTS, "bounds"} & set(fields):
         raise BadFile(f"location is given without an uncertainty; {EXPECTED}{rename_hint(names)}.")
     return fields

@@ -37,10 +37,7 @@ NAMES = "output_names"  # as JSON; in tables they are in the names of the column
 BOUNDED = "bounded"  # the law of a file whose columns state bounds
 CONSTANTS = ("law", "unit", NAMES, *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
-EXPECTED = (
-    "expected location with scale, or with aleatoric and epistemic (variances), and the target; several outputs "
-    "with names, as target_age and location_age, or numbered, as target_0, target_1 and location_0, location_1"
-)
+EXPECTED = "expected target, location and scale, or aleatoric and epistemic (variances)"
 
 
 def from_fields(

@@ -51,16 +51,25 @@ def warn_near_misses(names: Iterable[str]) -> None:
 
 def rename_hint(names: Sequence[str]) -> str:
     """Say which columns look as if they could be renamed; this follows what was expected."""
-    pairs = []
+    found = {}
     for stem in (*NUMBERS, "mask", *LABELS):
         others = (stem, *ELSEWHERE.get(stem, ()))
         alike = [
             name for name in names if plain(name) in others or name.lower().startswith(STARTS.get(stem, ()))
         ]
         if alike and stem not in names:
-            pairs.append(f"{' or '.join(alike)} to {stem}")
+            found[stem] = alike
+    pairs = [f"{' or '.join(alike)} to {stem}" for stem, alike in found.items()]
     hints = [f". Rename {', '.join(pairs)}, if that is what they are"] if pairs else []
     hints += [f". Write the exponential of {name} as variance" for name in names if plain(name) in LOGS]
+    absent = [stem for stem in ("target", "location", "scale") if stem not in names]
+    chosen = {stem: found.get(stem, ["NAME"])[0] for stem in absent}
+    if chosen:
+        hints.append(
+            f". Or say which is which: {' '.join(f'--column {k}={name}' for k, name in chosen.items())}"
+        )
+    if any(re.search(r"_\d+$", name) for name in names):
+        hints.append(". Several outputs are target_0, target_1 and location_0, location_1, or have names")
     return "".join(hints)
 
 
