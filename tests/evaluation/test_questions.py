@@ -98,7 +98,7 @@ def test_a_collapsed_network_is_no_better_than_a_constant():
         rows = ask(*made)
         assert whole(rows, "sigma")["skill"]["verdict"] == "off"
         assert "no better than a constant" in whole(rows, "sigma")["skill"]["words"]
-        assert headline(rows, "sigma").startswith("No better than a constant.")
+        assert headline(rows, "sigma").startswith("Predictions are no better than a constant.")
 
 
 def test_few_cases_of_a_poor_network_cannot_be_told_from_a_constant():
@@ -413,3 +413,19 @@ def test_the_headline_says_what_may_be_off_and_for_whom():
         basel, zurich = sizes[1:]
         assert basel["verdict"] == "off"
         assert "like the others" not in basel["words"] + zurich["words"]
+
+
+def test_what_leaves_sigma_is_judged_by_what_its_intervals_hold():
+    parts = [world(seed, errors="t5") for seed in (1, 3)]
+    made = [part.cases(sigma=part.sigma / 2) for part in parts]
+    for name in ("isotonic", "conformal"):
+        rows = ask(*made, names=(name,))
+        row = whole(rows, name)["size"]
+        fitted = getattr(ts.recalibrate, name).fit(made[0].prediction, made[0].target)
+        held = ts.metrics.coverage.score(fitted(made[1].prediction), made[1].target)
+        assert row["estimate"] == pytest.approx(held)
+        assert row["verdict"] == "fine"
+        assert "intervals hold" in row["words"]
+        assert headline(rows, name).endswith(f"after {name} intervals hold what they promise.")
+        wrong = whole(ask(made[0], parts[1].cases(sigma=parts[1].sigma / 3), names=(name,)), name)["size"]
+        assert (wrong["verdict"], "too narrow" in wrong["words"]) == ("off", True)

@@ -98,7 +98,7 @@ SITUATIONS = {
     "blind sigma": (same(lambda m, s, y: (m, np.roll(s, 7), y)), ["sigma does not follow the errors"]),
     "wrong-way sigma": (same(lambda m, s, y: (m, 1 / s, y)), ["sigma ranks the cases the wrong way"]),
     "collapsed mean": (
-        same(lambda m, s, y: (0.02 * np.roll(m, 3), 0 * s + y.std(), y)), ["No better than a constant."]
+        same(lambda m, s, y: (0.02 * np.roll(m, 3), 0 * s + y.std(), y)), ["Predictions are no better than a constant."]
     ),
     "two sites": (sites, ["times too small for Porto and the right size elsewhere"]),
     "calibration differs": (differ, ["calibration and test disagree: they ask for"]),

@@ -36,7 +36,7 @@ def words_are_true(question, words, w, before=None, groups=None):
         was = dict(zip(groups, before or [None] * len(groups)))
         named = zip(said[::2], said[1::2])
         return all(words_are_true(question, text, groups[name], was[name]) for name, text in named)
-    odd = re.fullmatch(rf"(.*?); all others need x{N}{BETWEEN}", words)
+    odd = re.fullmatch(rf"(.*?); all others(?: need x|: ){N}(?: times too (?:large|small))?{BETWEEN}", words)
     if odd:  # what is off for some and not for most; each is a row of its own, which is judged there
         value, low, high = map(number, odd.groups()[1:])
         return low <= value <= high and "times too" in odd[1]

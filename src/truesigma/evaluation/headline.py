@@ -42,7 +42,7 @@ def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     said = []
     if after["skill"]["verdict"] != "fine":
         words = str(after["skill"]["words"]).partition(";")[0]
-        said.append(f"{words[:1].upper()}{words[1:]}.")
+        said.append(f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
     said.append(_size_sentence(rows, label, title))
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
@@ -87,6 +87,8 @@ def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
     apart = [row["parts"].get("apart") for row in (before, after)]
     if apart[0] and apart[0] == apart[1]:
         return f"{first}, before and after {named}."
+    if after["verdict"] == "off" and "held" in after["parts"]:
+        return f"{first}; after {named} {str(after['words']).partition(':')[0]}."
     if after["verdict"] == "off":
         worse = ", worse than before" if after["parts"].get("worse") else ""
         differ = ": calibration and test disagree" if after["parts"].get("differ") else ""
@@ -95,8 +97,12 @@ def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
     then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
     if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
         then = "whether it is cannot be told"
+    if "held" in after["parts"]:
+        then = {"fine": "intervals hold what they promise"}.get(
+            after["verdict"], "there is no sign that intervals are off"
+        )
     then = f"it {doubts[1]}" if doubts[1] else then
-    same = before["verdict"] == after["verdict"] and doubts == ["", ""]
+    same = before["verdict"] == after["verdict"] and doubts == ["", ""] and "held" not in after["parts"]
     return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
 
 
@@ -111,7 +117,7 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
         for row in far
         if row["verdict"] == "unclear" and (row["low"] > 1 + NEAR or row["high"] < 1 - NEAR)
     ]
-    if first["verdict"] == "off" or not far:
+    if first["verdict"] == "off" or not far or "held" in first["parts"]:
         return ""
     gravest = first if first in far else max(far, key=distance)
     for_whom = "" if gravest is first else f" for {gravest['name']}"

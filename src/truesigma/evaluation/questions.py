@@ -93,7 +93,8 @@ def questions(
         seen = view(test, tested, gone=gone[1], copies=copies[1])
         constant = output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, log_size(view(calibration, fitted_on)))
-        whole = replace(whole, spoiled=gone[0] is not None)
+        kept = label != NONE and bool((tested.total == none[1].total).all())
+        whole = replace(whole, spoiled=gone[0] is not None, kept=kept)
         if gone[1] is not None:
             whole = replace(whole, outliers=left_out[1], with_them=view(test, tested))
         outputs = seen.target.shape[1]
@@ -274,7 +275,7 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     parts = dict(found.parts) | {"chance": found.chance, "family": family}
     if one.question == "size" and asked.recalibration != NONE:
         first = before.get((asked.output, asked.group))
-        parts |= _since(first, found, off=off, spoiled=asked.spoiled)
+        parts |= _since(first, asked, found, off=off)
     several = asked.test.several
     reply = Reply(
         found.value, low, high, off, parts, found.reason, asked.test.unit, asked.test.law.name, several
@@ -302,19 +303,19 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     }
 
 
-def _since(first: Row | None, found: Answer, *, off: bool, spoiled: bool) -> Row:
+def _since(first: Row | None, asked: Asked, found: Answer, *, off: bool) -> Row:
     """Describe what a recalibration did to the size of sigma."""
     if first is None or first["estimate"] is None or found.value is None:
         return {}
-    before, after = (abs(math.log(parts["test"])) for parts in (first["parts"], found.parts))
+    sizes = [abs(math.log(parts["test"])) for parts in (first["parts"], found.parts) if "test" in parts]
     own = {name: first["parts"][name] for name in ("test", "calibration")} | {"verdict": first["verdict"]}
     # That one of several is unlike the others says nothing about calibration and test cases.
-    differ = off and not spoiled and "like the others" not in found.parts
+    differ = off and not asked.spoiled and "like the others" not in found.parts
     return {
         "before": own,
         "differ": differ,
-        "spoiled": off and spoiled,
-        "worse": off and after > before + 0.01,
+        "spoiled": off and asked.spoiled,
+        "worse": off and sizes[-1] > sizes[0] + 0.01,
     }
 
 
@@ -324,6 +325,7 @@ def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> li
     known = [name for name, _ in (before or {"parts": {}})["parts"].get("culprits", ())]
     for kind in ("group", "output"):
         each = [(one.asked, row) for one, row in zip(found, rows) if row[kind] is not None]
+        each = [] if whole.kept else each
         odd = sorted((one for one in each if one[1]["verdict"] == "off"), key=lambda one: -distance(one[1]))
         # After one factor for two groups, both are off, and the good one was not before.
         odd = [one for one in odd if one[1]["name"] in known] or odd

@@ -103,6 +103,8 @@ def size(reply: Reply) -> Judged:
     if reply.value is None or reply.low is None or reply.high is None:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     ends = (reply.low, reply.high)
+    if "held" in reply.parts:
+        return held(reply.value, *ends, reply.off, reply.parts)
     asks = f"needs x{figures(reply.value, *ends, apart=1)} {between(*ends, apart=1)}"
     if reply.low >= 1 - NEAR and reply.high <= 1 + NEAR:
         return "fine", f"right size: {asks}"
@@ -121,17 +123,38 @@ def size(reply: Reply) -> Judged:
     return "unclear", f"no sign of the wrong size: {asks}"
 
 
+def held(value: float, low: float, high: float, off: bool, parts: Mapping[str, Any]) -> Judged:
+    """The verdict after a recalibration that leaves sigma: by what intervals hold."""
+    share = figures(100 * value, 100 * low, 100 * high)
+    words = f"{100 * CONTENT:.0f} % intervals hold {share} % {between(100 * low, 100 * high)}"
+    if low >= CONTENT - ENOUGH and high <= CONTENT + ENOUGH:
+        return "fine", words
+    if off:
+        differ = "; calibration and test disagree" if parts.get("differ") else ""
+        return "off", f"intervals are too {'narrow' if value < CONTENT else 'wide'}: {words}{differ}"
+    return "unclear", words if low <= parts["held"] <= high else f"{words}, which may be chance"
+
+
+def too_sure(row: Row) -> bool:
+    """Whether sigma is too small, or intervals too narrow."""
+    return bool(row["estimate"] < CONTENT if "held" in row["parts"] else row["estimate"] > 1)
+
+
 def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None) -> str:
     """Name those for which sigma is the wrong size, the gravest first, and what the others need."""
     named = [f"{name}: {said}" for name, said in zip(names[:3], words)]
     named += [f"and {len(names) - 3} more"] if len(names) > 3 else []
     if rest is not None:
-        named.append(f"all others need x{figures(*rest, apart=1)} {between(*rest[1:], apart=1)}")
+        known = rest[1] > 1 or rest[2] < 1
+        needs = f"need x{figures(*rest, apart=1)} {between(*rest[1:], apart=1)}"
+        named.append(f"all others{f': {times(*rest)}' if known else f' {needs}'}")
     return "; ".join(named)
 
 
 def distance(row: Row) -> float:
     """How far the size of sigma is from the right one, as a logarithm."""
+    if "held" in row["parts"]:
+        return abs(row["estimate"] - CONTENT)
     return abs(math.log(row["estimate"])) if row["question"] == "size" and row["estimate"] else 0.0
 
 

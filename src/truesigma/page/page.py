@@ -122,7 +122,7 @@ def report(
         >>> y = np.random.default_rng(0).normal(size=400)
         >>> half = lambda y: Cases(Prediction(0 * y, scale=0 * y + 0.5), y)     # sigma is half of what it should be
         >>> report(half(y[:200]), half(y[200:]), replicates=50).headline.partition(";")[0]
-        'No better than a constant. Sigma is 2.06 times too small'
+        'Predictions are no better than a constant. Sigma is 2.06 times too small'
     """
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")

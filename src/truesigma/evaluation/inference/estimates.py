@@ -47,6 +47,7 @@ class Asked:
     others: Measured | None = (
         None  # the typical log size of the other groups, or outputs, after recalibration
     )
+    kept: bool = False  # whether the recalibration left sigma as it was, and changed its law
     output: int | None = None
     group: str | None = None
     name: str = ""  # of the output
@@ -107,7 +108,27 @@ def typical(sizes: Sequence[Measured], own: float) -> Measured:
     return Measured(min(max(own, low), high), error, min(one.freedom for one in sizes))
 
 
+def _held(asked: Asked) -> Answer:
+    """What intervals hold, for a recalibration that changes the law, or the bounds, and leaves sigma."""
+    found = []
+    for view in (asked.test, asked.calibration):
+        held = measured(view.mean(view.holds(CONTENT)))
+        least = math.sqrt(CONTENT * (1 - CONTENT) / view.effective) if view.effective else math.inf
+        found.append(replace(held, error=max(held.error, least)))
+    seen, known = found
+    promised = min(max(seen.value, CONTENT), CONTENT + 1 / (asked.calibration.clusters + 1))
+    chance = difference(seen, replace(known, value=promised)).chance()
+    low, high = seen.bounds(RISK)
+    parts: dict[str, Any] = {"held": promised}
+    parts |= {} if asked.others is None else {"like the others": False}
+    if asked.test.of_patients and asked.output is None and asked.group is None:
+        parts["averages"] = clustered.both_averages(asked.test.holds(CONTENT), asked.test)
+    return Answer(seen.value, chance, (max(low, 0.0), min(high, 1.0)), parts)
+
+
 def _size(asked: Asked) -> Answer:
+    if asked.kept:
+        return _held(asked)
     seen, known = log_size(asked.test), log_size(asked.calibration)
     after = asked.recalibration != NONE
     if seen is None or (after and (known is None or asked.reference is None)):

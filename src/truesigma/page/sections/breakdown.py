@@ -14,7 +14,7 @@ from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Resampling, factor_rows, from_rows, replicate
-from ...evaluation.verdicts import RISK
+from ...evaluation.verdicts import RISK, too_sure
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
@@ -23,6 +23,10 @@ from ..subject import Subject, counted, sigma_of
 SHOWN = MOST_OUTPUTS
 TITLE = "For whom"
 RIGHT, NO_SIGN = "as promised", "no sign against it"
+FACTOR = (
+    "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 means "
+    "that sigma is half of what it should be. "
+)
 FINE = ("", RIGHT, NO_SIGN)
 OFF = {"skill": "no skill", "centre": "biased", "size": "", "knowing": "uneven", "shape": "of another shape"}
 
@@ -120,7 +124,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     off = {row["question"]: row for row in rows if row["verdict"] == "off"}
     words = dict(OFF)
     if "size" in off:
-        words["size"] = "too sure" if off["size"]["estimate"] > 1 else "not sure enough"
+        words["size"] = "too sure" if too_sure(off["size"]) else "not sure enough"
     if off:
         return ", ".join(words[question] for question in off)
     fine = any(row["question"] == "size" and row["verdict"] == "fine" for row in rows)
@@ -140,11 +144,10 @@ def section(subject: Subject) -> Section | None:
         if len(some) > SHOWN:
             body.append(paragraph(f"The {SHOWN} most off of {len(some)} {kind}s are shown.", kind="note"))
     words = how_to_read(
-        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group). "
-        "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 "
-        "means that sigma is half of what it should be. A part is called off where one of the five questions is, "
-        f"corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of fewer than {LEAST} cases are "
-        "left out."
+        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group), "
+        f"without the error of the recalibration itself. {'' if _kept(subject) else FACTOR}A part is called off where "
+        f"one of the five questions is, corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of "
+        f"fewer than {LEAST} cases are left out."
     )
     title = TITLE if by_group else "By output"
     return Section("breakdown", title, [*body, words], "", columns([_row(part) for part in parts]))
@@ -163,6 +166,11 @@ def _unjudged(subject: Subject, judged: int) -> str:
     largest = f", the {MOST} largest" if judged == MOST else ""
     done = "shown" if subject.plan.by == "group" else "judged"
     return f"{judged} of {count:,} groups are {done}: those of at least {LEAST} test cases{largest}."
+
+
+def _kept(subject: Subject) -> bool:
+    """Whether the recalibration leaves sigma, so that its size says nothing about what was repaired."""
+    return any("held" in row["parts"] for row in subject.answers if row["recalibration"] == subject.label)
 
 
 def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
@@ -184,8 +192,8 @@ def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
 
 
 def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
-    head = [kind, "cases", f"{percent(subject.level)} intervals hold", "", "before", "factor still needed"]
-    head += ["RMSE", "mean sigma"]
+    head = [kind, "cases", f"{percent(subject.level)} intervals hold", "", "before", "RMSE"]
+    head += [] if _kept(subject) else ["mean sigma", "factor still needed"]
     rows = []
     for part in parts:
         off = "" if part.verdict in FINE else " off"
@@ -198,10 +206,10 @@ def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
                 value_cell(part.after, share=True),
                 cell(drawn, sort=part.after.value),
                 value_cell(part.before, share=True),
-                value_cell(part.factor),
                 value_cell(part.rmse, unit=subject.unit),
                 cell(with_unit(number(part.sigma), subject.unit), number=True, sort=part.sigma),
-            ]
+                value_cell(part.factor),
+            ][: len(head)]
         )
     return table(head, rows, caption=f"By {kind}", sort=True)
 

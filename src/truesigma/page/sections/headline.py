@@ -137,7 +137,7 @@ def _held(subject: Subject, before: Estimate, after: Estimate) -> str:
 
 def _named(subject: Subject) -> str:
     title = subject.title
-    return title if title.endswith("scaling") else f"{title} recalibration"
+    return title if "scaling" in title else f"{title} recalibration"
 
 
 def _about(subject: Subject) -> str:
