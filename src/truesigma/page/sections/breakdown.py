@@ -24,8 +24,8 @@ SHOWN = MOST_OUTPUTS
 TITLE = "For whom"
 RIGHT, NO_SIGN = "as promised", "no sign against it"
 FACTOR = (
-    "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 means "
-    "that sigma is half of what it should be. "
+    "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 "
+    "means that sigma is half of what it should be. "
 )
 FINE = ("", RIGHT, NO_SIGN)
 OFF = {"skill": "no skill", "centre": "biased", "size": "", "knowing": "uneven", "shape": "of another shape"}
