@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -154,43 +153,6 @@ def test_a_cluster_that_fails_is_no_fault_of_ours(cluster, on_ray, monkeypatch):
     monkeypatch.setattr("truesigma.engine.ray.RETRIES", 1)
     with pytest.raises(ConnectionError, match=r"lost a task more than 1 times .* nothing was computed"):
         on_ray(lambda task, tick: os.kill(os.getpid(), 9), [{"cases": 1}], merge=lambda some: some[0])
-
-
-def test_what_no_node_has_is_waited_for():
-    from truesigma.engine.ray import _warn_missing
-
-    with pytest.warns(UserWarning, match="no node of the Ray cluster has a GPU for tasks; this waits"):
-        _warn_missing({"CPU": 1, "GPU": 0.5}, {"CPU": 4.0})
-
-
-@contextmanager
-def answering(words):
-    """The address of a server that says these words before it is asked."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer():
-            line, _ = server.accept()
-            with line:
-                line.sendall(words)
-                time.sleep(0 if words else 1)
-
-        threading.Thread(target=answer, daemon=True).start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_who_answers_at_an_address(monkeypatch):
-    """A dashboard, or somebody who says nothing: Ray would wait for minutes. Ray itself speaks first."""
-    from truesigma.engine import ray
-
-    monkeypatch.setattr(ray, "PATIENCE", 0.2)
-    for words, said in (
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "no Ray cluster answers"),
-        (b"", "no Ray server answered"),
-    ):
-        with answering(words) as address, pytest.raises(ValueError, match=f"{said} at {address}"):
-            ray.check_address(address)
-    with answering(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))) as address:
-        ray.check_address(address)
 
 
 @pytest.mark.parametrize("named", ["option", "environment"])

@@ -59,11 +59,6 @@ def prepare(tasks: Iterable[Task], keep: str | Path | None) -> tuple[list[Task],
     return listed, str(folder)
 
 
-def groups(items: Sequence[Any]) -> list[Sequence[Any]]:
-    """Divide the items into groups of FAN: one level of the tree."""
-    return [items[start : start + FAN] for start in range(0, len(items), FAN)]
-
-
 def merge_tree(sums: Iterable[Sums], merge: Merge) -> Sums:
     """Merge all sums level by level in groups of FAN, holding only a few at a time.
 
