@@ -7,9 +7,8 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..core.checks import number_of
-from ._options import Card, Deterministic, Draws, Json, Levels, Plugins, Seed, Settings, split_levels
+from ._options import Card, Deterministic, Draws, Json, Levels, Plugins, Seed, split_levels
 from ._output import check_output, deliver, say
-from ._settings import read_settings
 
 
 def export(
@@ -23,27 +22,28 @@ def export(
     deterministic: Deterministic = False,
     level: Levels = None,
     plugin: Plugins = None,
-    settings: Settings = None,
     json: Json = None,
 ) -> None:
-    """Write a calibrated model as one ONNX file.
-
-    --set takes sample.masks=common|independent.
-    """
+    """Write a calibrated model as one ONNX file."""
     from ..evaluation.card import read_card
     from ..files.disk import fingerprint
     from ..imaging.export.runs import export_runs
 
-    chosen = read_settings(settings, {"sample": {"masks": str}})
     check_output(json, card, out)
     check_output(out, card)
     levels = split_levels(level or "0.9")
     loaded = None if card is None else read_card(card)
     if card is None:
         say("note: without a --card its intervals are the network's own, which are often too narrow.")
-    drawn = {"draws": draws, "seed": seed, **chosen["sample"]}
     made = export_runs(
-        runs, out, card=loaded, deterministic=deterministic, levels=levels, code=plugin or (), **drawn
+        runs,
+        out,
+        card=loaded,
+        draws=draws,
+        seed=seed,
+        deterministic=deterministic,
+        levels=levels,
+        code=plugin or (),
     )
     result = {
         "output": {"file": out.name, "sha256": fingerprint(out), "bytes": made.path.stat().st_size},

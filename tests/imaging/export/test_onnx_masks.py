@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import onnx
-from onnx_models import IMAGES, card_for, expect, network, run
+import pytest
+from onnx_models import IMAGES, expect, network, run
 
 import truesigma as ts
 from truesigma.evaluation.card import calibrate
@@ -38,14 +39,9 @@ def test_the_file_has_the_masks_of_its_card(tmp_path):
         expect(run(made.path, IMAGES[case : case + 1]), expected[case : case + 1])
 
 
-def test_cards_that_do_not_name_masks_mean_independent_ones(tmp_path):
+def test_a_card_of_independent_masks_is_refused(tmp_path):
     net = network()
-    made = to_onnx(
-        net, tmp_path / "m.onnx", example=IMAGES, card=card_for(dropout_draws(net, [IMAGES], draws=5, seed=0))
-    )
-    assert json.loads(made.metadata["sampling"]) == {
-        "kind": "dropout",
-        "draws": 5,
-        "seed": 0,
-        "masks": "independent",
-    }
+    card = fitted(net, draws=5, seed=0, masks="independent")
+    with pytest.raises(ValueError, match="fitted on draws with independent masks"):
+        to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card)
+    assert list(tmp_path.iterdir()) == []

@@ -84,14 +84,13 @@ def test_networks_of_ones_own(net, tmp_path):
 
 
 def test_what_is_before_the_first_dropout_runs_once(tmp_path):
-    for masks, random in (("independent", 3), ("common", 0)):
-        made = to_onnx(Layers().eval(), tmp_path / "m.onnx", example=IMAGES, draws=25, masks=masks)
-        graph = onnx.load(made.path).graph
-        kinds = [node.op_type for node in graph.node]
-        assert kinds.count("Conv") == 2  # not 50: the draws are folded into the cases
-        assert sum("Random" in kind for kind in kinds) == random
-        first = next(node for node in graph.node if node.op_type == "Conv")
-        assert first.input[0] == "image"  # before the images are repeated
+    made = to_onnx(Layers().eval(), tmp_path / "m.onnx", example=IMAGES, draws=25)
+    graph = onnx.load(made.path).graph
+    kinds = [node.op_type for node in graph.node]
+    assert kinds.count("Conv") == 2  # not 50: the draws are folded into the cases
+    assert not any("Random" in kind for kind in kinds)
+    first = next(node for node in graph.node if node.op_type == "Conv")
+    assert first.input[0] == "image"  # before the images are repeated
 
 
 class Fixed(nn.Module):
@@ -116,10 +115,7 @@ class Noise(nn.Module):
         return x[:, :1], x[:, 1:2]
 
 
-def test_other_randomness_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"draws random numbers by aten\.randn_like.*Export a single pass"):
-        to_onnx(Noise(), tmp_path / "m.onnx", example=IMAGES, masks="independent")
-    # As common numbers they are constants of the file.
+def test_other_random_numbers_are_constants_of_the_file(tmp_path):
     made = to_onnx(Noise(), tmp_path / "m.onnx", example=IMAGES, draws=3)
     assert made.difference < 1e-4
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 from onnx_models import IMAGES, MONTHS, PLAIN, card_for, expect, network, run
 
 import truesigma as ts
-from truesigma.imaging import dropout_draws, dropout_moments, ensemble_draws
+from truesigma.imaging import ensemble_draws
 from truesigma.imaging.data.prepare import Normalise
 from truesigma.imaging.data.units import SCALED, Units
 from truesigma.imaging.export.check import as_predicted
@@ -65,26 +64,6 @@ def test_a_factor_for_each_output(tmp_path):
     assert len(set(card.recalibration.factors)) == 2
     made = to_onnx([net], tmp_path / "m.onnx", example=IMAGES, card=card)
     expect(run(made.path, IMAGES), as_predicted(draws, card, PLAIN))
-
-
-def test_dropout_in_the_file_is_that_of_the_network(tmp_path):
-    net, images = network(), IMAGES[:3]
-    card = card_for(dropout_draws(net, [IMAGES], draws=40, seed=0))
-    made = to_onnx(net, tmp_path / "m.onnx", example=images, card=card, draws=40)
-    session = onnxruntime.InferenceSession(str(made.path), providers=["CPUExecutionProvider"])
-    runs = [
-        session.run(["location", "aleatoric", "epistemic"], {"image": images.numpy()}) for _ in range(150)
-    ]
-    location, aleatoric, epistemic = (np.stack(column) for column in zip(*runs))
-    factor = card.recalibration.factor
-    truth = dropout_moments(net, [images], draws=20_000, seed=1)
-    # 6000 draws: the mean of the draws, their variance (of which 40 draws see 39/40), the mean of their variances.
-    error = np.sqrt(truth.epistemic / 6000)
-    assert (abs(location.mean(0) - truth.location) < 5 * error).all()
-    np.testing.assert_allclose(epistemic.mean(0), factor**2 * truth.epistemic * 39 / 40, rtol=0.08)
-    np.testing.assert_allclose(aleatoric.mean(0), factor**2 * truth.aleatoric, rtol=0.1)
-    assert (location.std(0) > 0).all()  # another run draws other masks
-    assert (epistemic > 0).all()
 
 
 @pytest.mark.parametrize("unit", ["months", SCALED])

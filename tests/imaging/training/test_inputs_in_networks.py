@@ -155,7 +155,7 @@ def test_new_images_with_their_table(root, run, tmp_path, capsys):
     assert not (tmp_path / "no.csv").exists()
 
 
-@pytest.mark.parametrize("kind", [[], ["--set", "sample.masks=independent"], ["--deterministic"]])
+@pytest.mark.parametrize("kind", [[], ["--deterministic"]])
 def test_the_exported_file_takes_them_as_the_table_says_them(root, run, tmp_path, kind):
     assert call("export", run, "-o", tmp_path / "m.onnx", *kind, "--json", tmp_path / "m.json") == 0
     made = json.loads((tmp_path / "m.json").read_text())

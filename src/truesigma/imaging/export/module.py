@@ -4,7 +4,6 @@ It consists of tensor operations alone, so that it can be exported. Nothing is c
 compares its results with those of the package (`truesigma.imaging.export`).
 """
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from ...core.decompose import moments
 from ...core.law import Law, central_bounds
@@ -27,7 +26,6 @@ from ..network.outputs import bounded_exp, log_variance
 from ..sampling.masks import with_masks
 from ..sampling.trace import Untraceable, split
 
-aten = torch.ops.aten
 BYTES = np.arange(256, dtype=np.uint8)[:, None]
 
 
@@ -46,13 +44,13 @@ class Members(nn.Module):
 class DropoutPasses(nn.Module):
     """Monte-Carlo dropout: (mean, second output), each (draw, case, output...).
 
-    What comes before the first random operation runs once, and the draws of the rest are folded into its batch. Common
-    masks are inputs after the images, independent ones are drawn inside.
+    What comes before the first random operation runs once, and the draws of the rest are folded into its batch. The
+    masks are inputs after the images.
     """
 
     bits: Tensor
 
-    def __init__(self, net: nn.Module, example: Tensor, *, draws: int, seed: int, masks: str) -> None:
+    def __init__(self, net: nn.Module, example: Tensor, *, draws: int, seed: int) -> None:
         super().__init__()
         self.masks: list[Tensor] = []  # booleans as bits, which a table of all bytes unpacks
         self.shapes: list[tuple[int, ...]] = []
@@ -65,20 +63,17 @@ class DropoutPasses(nn.Module):
                 f"{name} cannot be exported, since torch.export cannot follow it: {problem}"
             ) from problem
         self.prefix = pieces.prefix
-        if masks == "independent":
-            self.rest = with_uniform_numbers(pieces.rest)
-        else:
-            masked = with_masks(pieces.rest, seed)
-            if masked is None:
-                raise ValueError(
-                    f"{type(net).__name__} draws random numbers inside fused attention, or the like, which cannot "
-                    "be exported. Export a single pass, or an ensemble: nets=[net]."
-                )
-            self.rest = masked.rest
-            for mask in masked.masks(range(draws), torch.device("cpu")):
-                self.shapes.append(tuple(mask.shape))
-                packed = np.packbits(mask.numpy()) if mask.dtype == torch.bool else mask.numpy()
-                self.masks.append(torch.from_numpy(packed))
+        masked = with_masks(pieces.rest, seed)
+        if masked is None:
+            raise ValueError(
+                f"{type(net).__name__} draws random numbers inside fused attention, or the like, which cannot "
+                "be exported. Export a single pass, or an ensemble: nets=[net]."
+            )
+        self.rest = masked.rest
+        for mask in masked.masks(range(draws), torch.device("cpu")):
+            self.shapes.append(tuple(mask.shape))
+            packed = np.packbits(mask.numpy()) if mask.dtype == torch.bool else mask.numpy()
+            self.masks.append(torch.from_numpy(packed))
         self.batched, self.draws, self.folds = pieces.batched, draws, not pieces.obstacle
 
     def forward(self, x: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,30 +90,6 @@ class DropoutPasses(nn.Module):
         if mask.dtype != torch.uint8:
             return mask
         return self.bits.index_select(0, mask.int()).flatten()[: math.prod(shape)].reshape(shape)
-
-
-def with_uniform_numbers(rest: fx.GraphModule) -> fx.GraphModule:
-    """The graph with every random operation made of `rand_like`: dropout itself is switched off in exported models."""
-    graph = copy.deepcopy(rest.graph)
-    for node in [n for n in graph.nodes if n.meta.get("random")]:
-        x, rate = (*node.args, None)[:2]
-        with graph.inserting_before(node):
-            uniform = graph.call_function(aten.rand_like.default, (x,))
-            if node.target is aten.dropout.default:
-                kept = graph.call_function(aten.ge.Scalar, (uniform, rate))
-                larger = graph.call_function(aten.mul.Tensor, (x, 1 / (1 - rate) if rate < 1 else 0.0))
-                new = graph.call_function(aten.where.ScalarOther, (kept, larger, 0.0))
-            elif node.target is aten.bernoulli.p:
-                new = graph.call_function(aten.lt.Scalar, (uniform, rate))
-                new = graph.call_function(aten._to_copy.default, (new,), {"dtype": node.meta["val"].dtype})
-            else:
-                raise ValueError(
-                    f"the network draws random numbers by {node.target}, which cannot be exported; expected dropout or "
-                    "drop-path. Export a single pass, or an ensemble: nets=[net]."
-                )
-        node.replace_all_uses_with(new)
-        graph.erase_node(node)
-    return fx.GraphModule(rest, graph)
 
 
 def check_exportable(card: Card) -> None:

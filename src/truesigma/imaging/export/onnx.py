@@ -29,7 +29,7 @@ from ..data.batches import bare
 from ..data.inputs import Inputs, with_planes
 from ..data.units import SCALED, Units
 from ..prediction.runs import sampled_like
-from ..sampling.draws import Masks, dropout_draws, ensemble_draws
+from ..sampling.draws import dropout_draws, ensemble_draws
 from .check import as_predicted, verify
 from .graph import content_hash, need_onnx, onnx_graph
 from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
@@ -72,7 +72,6 @@ def to_onnx(
     card: Card | None = None,
     draws: int | None = None,
     seed: int | None = None,
-    masks: Masks | None = None,
     levels: Sequence[float] = (0.9,),
     law: Law = Normal(),
     units: Units | None = None,
@@ -89,8 +88,8 @@ def to_onnx(
     Its input is `image`, float32 (case, ...) like the example, and for a network that takes more than the image
     `inputs`, float32 (case, input). Its outputs are named as the columns of `predict`:
     location, aleatoric and epistemic (variances), scale, lower_90 and upper_90; with a card that has a referral also
-    `refer`, bool (case,). Common masks are stored in the file,
-    and it gives what `predict` gives; independent ones are drawn. Before the file is put in place, onnxruntime
+    `refer`, bool (case,). The masks are stored in the file,
+    and it gives what `predict` gives. Before the file is put in place, onnxruntime
     runs it on the example, and torch predicts the same, in the target's unit: the results must agree.
 
     Args:
@@ -99,7 +98,7 @@ def to_onnx(
         out: the file to write, .onnx.
         example: some images, (case, channel, ...): the number of cases stays free, the other lengths do not.
         card: from `calibrate` or `read_card`, fitted on predictions that were made in the same way.
-        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or 25, 0 and "common" (see `dropout_draws`).
+        draws, seed: of Monte-Carlo dropout with common masks; None for the card's, or 25 and 0 (see `dropout_draws`).
         levels: of the intervals.
         law: Normal() or Laplace(), as the networks were trained.
         units: from the network's outputs to the target's unit.
@@ -139,10 +138,15 @@ def to_onnx(
         # Also so that what it caches is made before the trace, from real numbers.
         prepared = images if prepare is None else prepare(images)
         prepared = with_planes(prepared, None if numbers is None else given.scaled(numbers))
-    sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=masks)
+    sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=None)
     check_whole("draws", sampling["draws"], 1)
     if dropout:
-        inner: nn.Module = DropoutPasses(members[0], prepared, **sampling)
+        if sampling["masks"] != "common":
+            raise ValueError(
+                "the card was fitted on draws with independent masks, and a file holds masks common to all images; fit "
+                "it on predictions with these, as `truesigma predict` makes them."
+            )
+        inner: nn.Module = DropoutPasses(members[0], prepared, draws=sampling["draws"], seed=sampling["seed"])
         probe = dropout_draws(members[0], [prepared], law=law, **sampling)
     else:
         probe, inner = ensemble_draws(members, [prepared], law=law), Members(members)
@@ -162,8 +166,7 @@ def to_onnx(
 
     def write(part: Path) -> None:
         part.write_bytes(proto.SerializeToString())
-        random = sampling.get("masks") == "independent"
-        agreed[:] = verify(part, model, entering, None if random else probe, reading)
+        agreed[:] = verify(part, model, entering, probe, reading)
 
     write_atomically(target, write)
     outputs, (relative, in_units) = tuple(finish.names), agreed

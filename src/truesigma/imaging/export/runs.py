@@ -19,7 +19,6 @@ from ..data.prepare import Layout, Normalise
 from ..data.rows import per_axis, spacing_columns
 from ..data.source import Source, intake, prepare_of, recorded
 from ..prediction.runs import mark_of, open_runs, training_of
-from ..sampling.draws import Masks
 from .graph import need_onnx
 from .onnx import Exported, check_path, to_onnx
 from .reading import Reading
@@ -32,7 +31,6 @@ def export_runs(
     card: Card | None = None,
     draws: int | None = None,
     seed: int | None = None,
-    masks: Masks | None = None,
     deterministic: bool = False,
     levels: Sequence[float] = (0.9,),
     code: Collection[str | Path] = (),
@@ -43,7 +41,7 @@ def export_runs(
         folders: what `train` wrote.
         out: the file to write, .onnx.
         card: fitted on predictions of these runs that were made in the same way.
-        draws, seed, masks: of Monte-Carlo dropout; None for the card's, or the recipe's number, 0 and "common".
+        draws, seed: of Monte-Carlo dropout; None for the card's, or the recipe's number and 0.
         deterministic: a single pass without dropout.
         levels: of the intervals.
         code: your own Python files that these runs may use, as in `load_run`.
@@ -59,7 +57,7 @@ def export_runs(
     run, single = runs[0], deterministic or len(runs) > 1
     if card is not None:
         check_network(card, mark_of(runs))
-    for name, value in (("draws", draws), ("seed", seed), ("masks", masks)):
+    for name, value in (("draws", draws), ("seed", seed)):
         if value is not None and single:
             raise ValueError(
                 f"{name} is of Monte-Carlo dropout in one run; leave it out for a single pass or an ensemble."
@@ -86,7 +84,6 @@ def export_runs(
         card=card,
         draws=None if single else usual if draws is None else draws,
         seed=seed,
-        masks=masks,
         levels=levels,
         law=run.law,
         units=run.units,

@@ -103,8 +103,7 @@ def sampled_like(
 ) -> dict[str, Any]:
     """Choose draws, seed and masks to predict with: those given, otherwise the card's, otherwise the usual ones.
 
-    A card holds for draws like those it was fitted on; others give another sigma, and a warning. A card that does not
-    name its masks was fitted on independent ones.
+    A card holds for draws like those it was fitted on; others give another sigma, and a warning.
 
     Args:
         card: the card to apply; None for none.
@@ -112,7 +111,7 @@ def sampled_like(
         draws, seed, masks: None if not given.
     """
     chosen: dict[str, Any] = {"draws": usual, "seed": 0, "masks": "common"}
-    fitted = {} if card is None else {"masks": "independent", **card.data}
+    fitted = {} if card is None else {**card.data}
     if fitted.get("draws") == 1:  # of a pass without dropout
         del fitted["draws"]
     for name, given in (("draws", draws), ("seed", seed), ("masks", masks)):
