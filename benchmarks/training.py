@@ -10,9 +10,11 @@ resident uint8 set, prepared, and varied by the paper's colour jitter. `share` i
 step's, `setup_s` what the faster step takes until it is captured.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +22,9 @@ from command import network_command, processor, write
 from torch import Tensor
 from torch.optim import Adam
 
-from truesigma.imaging.data.augment import jitter
+sys.path.append(str(Path(__file__).parents[1]))  # where `paper` is
+
+from paper.jitter import jitter
 from truesigma.imaging.data.dataset import DataSet, Split
 from truesigma.imaging.data.prepare import Normalise
 from truesigma.imaging.gpu.captured_step import Step, captured

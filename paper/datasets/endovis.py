@@ -30,7 +30,8 @@ from PIL import Image
 sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
 
 from paper.archive import Archive, open_archive
-from truesigma.imaging import DataSet, Normalise, Split, by_group, chain, flip, jitter
+from paper.jitter import jitter
+from truesigma.imaging import DataSet, Normalise, Split, by_group, chain, flip
 
 TITLE = "EndoVis 2015 instrument tracking"
 SOURCE = "https://endovissub-instrument.grand-challenge.org"

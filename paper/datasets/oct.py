@@ -26,8 +26,9 @@ from PIL import Image
 
 sys.path.append(str(Path(__file__).parents[2]))  # where `paper` is, if `truesigma` was given this file
 
+from paper.jitter import jitter
 from paper.splits import published, seeded
-from truesigma.imaging import DataSet, Normalise, Split, chain, jitter
+from truesigma.imaging import DataSet, Normalise, Split, chain
 
 TITLE = "3-D OCT needle pose"
 SOURCE = "https://github.com/mlaves/3doct-pose-dataset"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The file of each public name.
 _FILES = {
-    "data.augment": "chain crop flip jitter transpose",
+    "data.augment": "chain crop flip transpose",
     "data.dataset": "DataSet Reader Split",
     "data.prepare": "Normalise",
     "data.source": "Source",

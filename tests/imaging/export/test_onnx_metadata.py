@@ -11,6 +11,7 @@ from onnx_models import IMAGES, MONTHS, card_for, network
 import truesigma as ts
 from truesigma.evaluation.card import calibrate, read_card
 from truesigma.imaging import dropout_draws
+from truesigma.imaging.data.units import Units
 from truesigma.imaging.export.onnx import to_onnx
 
 
@@ -56,8 +57,6 @@ def test_a_network_says_whether_its_outputs_are_in_the_unit_of_its_card(tmp_path
     with pytest.raises(ValueError, match=r"fitted in months, and nothing says .* units=Units"):
         to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card)
     assert not (tmp_path / "m.onnx").exists()
-    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, in_unit=True)
+    own = Units(("months",), [0.0], [1.0])
+    made = to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, units=own)
     assert json.loads(made.metadata["outputs"])["location"].endswith("in months")
-    card = card_for(draws, units=MONTHS)
-    with pytest.warns(UserWarning, match=r"in months, but for the example .*units=Units"):
-        to_onnx(net, tmp_path / "m.onnx", example=IMAGES, card=card, in_unit=True)

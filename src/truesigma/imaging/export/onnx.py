@@ -7,7 +7,6 @@ file runs in onnxruntime without torch and without this package.
 import copy
 import json
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ...core.checks import check_kind, check_level, check_whole
-from ...core.decompose import decompose
 from ...core.law import Law, Normal
-from ...core.values import Draws, Prediction
+from ...core.values import Draws
 from ...evaluation.card import Card
 from ...files.disk import BadFile, check_folder, now, plain, write_atomically
 from ...files.provenance import versions
@@ -36,7 +34,6 @@ from .module import Calibrated, DropoutPasses, Finish, Members, check_exportable
 from .reading import STORED, Reading
 
 INPUT, BESIDE = "image", "inputs"
-ODD = 3  # times that sigmas may lie beyond those a card was fitted on
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +72,6 @@ def to_onnx(
     levels: Sequence[float] = (0.9,),
     law: Law = Normal(),
     units: Units | None = None,
-    in_unit: bool = False,
     prepare: Callable[[Tensor], Tensor] | None = None,
     inputs: Inputs | None = None,
     beside: Tensor | None = None,
@@ -101,8 +97,7 @@ def to_onnx(
         draws, seed: of Monte-Carlo dropout with common masks; None for the card's, or 25 and 0 (see `dropout_draws`).
         levels: of the intervals.
         law: Normal() or Laplace(), as the networks were trained.
-        units: from the network's outputs to the target's unit.
-        in_unit: the outputs are already in the target's unit. A card in a unit needs one of the two.
+        units: from the network's outputs to the target's unit; a card in a unit needs them.
         prepare: what is done to an image before the network, such as a normalisation; it goes into the file.
         inputs: what the network takes besides the image, standardised in the file.
         beside: the inputs of the example, (case, input), as in a table.
@@ -129,7 +124,7 @@ def to_onnx(
     for level in levels:
         check_level(level)
     if card is not None:
-        _check_sayable(card, units, in_unit)
+        _check_sayable(card, units)
     nets = list(nets) if isinstance(nets, nn.ModuleList) else nets
     members = [_on_host(net) for net in ([nets] if isinstance(nets, nn.Module) else nets)]
     dropout, images, given = isinstance(nets, nn.Module), _check_example(example), inputs or Inputs()
@@ -141,11 +136,6 @@ def to_onnx(
     sampling = sampled_like(card if dropout else None, 25, draws=draws, seed=seed, masks=None)
     check_whole("draws", sampling["draws"], 1)
     if dropout:
-        if sampling["masks"] != "common":
-            raise ValueError(
-                "the card was fitted on draws with independent masks, and a file holds masks common to all images; fit "
-                "it on predictions with these, as `truesigma predict` makes them."
-            )
         inner: nn.Module = DropoutPasses(members[0], prepared, draws=sampling["draws"], seed=sampling["seed"])
         probe = dropout_draws(members[0], [prepared], law=law, **sampling)
     else:
@@ -153,7 +143,7 @@ def to_onnx(
         sampling = {"draws": len(members)}
     units = units or Units((card.unit if card else "",), np.zeros(1), np.ones(1))
     if card is not None:
-        _check_card(card, probe, sampling["draws"], dropout, in_unit)
+        _check_card(card, probe, sampling["draws"], dropout)
     finish = Finish(law, units, card, tuple(levels), as_predicted(probe, card, units).law)
     model = Calibrated(inner, finish, prepare, given).eval()
     constants = inner.masks if isinstance(inner, DropoutPasses) else []
@@ -248,40 +238,24 @@ def _three(values: Tensor) -> Tensor:
     return torch.cat([values[:2], values[-1:]]).detach().to("cpu", torch.float32)
 
 
-def _check_sayable(card: Card, units: Units | None, in_unit: bool) -> None:
+def _check_sayable(card: Card, units: Units | None) -> None:
     """Refuse a card that no graph can hold, or whose unit nothing says the network's outputs to be in."""
     check_kind("card", card, Card, "a Card: read_card(path) reads one")
     check_exportable(card)
-    if card.unit not in ("", SCALED) and units is None and not in_unit:
+    if card.unit not in ("", SCALED) and units is None:
         raise ValueError(
-            f"the card was fitted in {card.unit}, and nothing says what the network's outputs are: most networks are "
-            "trained on standardised targets. Give units=Units((unit,), offset, factor), by which they become "
-            f"{card.unit}, or in_unit=True where they are in {card.unit} already."
+            f"the card was fitted in {card.unit}, and nothing says what the network's outputs are. Give "
+            f"units=Units(({card.unit!r},), offset, factor), by which they become {card.unit}: 0 and 1 where they are "
+            "already, those of the standardisation where the network learned standardised targets."
+        )
+    if card.data.get("masks") == "independent":
+        raise ValueError(
+            "the card was fitted on draws with independent masks, and a file holds masks common to all images; fit "
+            "it on predictions with these, as `truesigma predict` makes them."
         )
 
 
-def _doubt_unit(card: Card, example: Prediction) -> None:
-    """Warn if outputs that are said to be in the card's unit are far from all that the card was fitted on."""
-    if "range" not in card.data:
-        return
-    seen = {name: np.asarray(ends, np.float64).T for name, ends in card.data["range"].items()}
-    low, high = seen["location"]
-    smallest, largest = seen["scale"]
-    far = (example.location < 2 * low - high) | (example.location > 2 * high - low)  # by more than it is wide
-    odd = (example.scale < smallest / ODD) | (example.scale > ODD * largest)
-    if not (far.all(0) | odd.all(0)).any():
-        return
-    warnings.warn(
-        f"in_unit=True says that the network's outputs are in {card.unit}, but for the example they are "
-        f"{example.location.min():.3g} to {example.location.max():.3g} with a sigma of {example.scale.min():.3g} or "
-        f"more, and the card was fitted on {low.min():.3g} to {high.max():.3g} with {smallest.min():.3g} or more. If "
-        "the network learned standardised targets, give units=Units((unit,), "
-        "offset, factor) instead; if the example is not of real images, give some.",
-        stacklevel=3,
-    )
-
-
-def _check_card(card: Card, probe: Draws, passes: int, dropout: bool, in_unit: bool) -> None:
+def _check_card(card: Card, probe: Draws, passes: int, dropout: bool) -> None:
     """Refuse a card that was fitted on predictions of another kind; its law and unit are checked where it is used."""
     fitted, count = card.data.get("draws", passes), math.prod(probe.mean.shape[2:])
     if card.data.get("outputs", count) != count:
@@ -294,5 +268,3 @@ def _check_card(card: Card, probe: Draws, passes: int, dropout: bool, in_unit: b
             f"the card was fitted on {fitted} draws of each case, the model would make {passes}: another sigma. Fit "
             "the card on predictions made as here; `truesigma predict RUN --deterministic` makes those without dropout."
         )
-    if in_unit:
-        _doubt_unit(card, decompose(probe))
