@@ -43,23 +43,27 @@ def load(
     cases: int = 4000,
     train: int = 400,
     valid: int = 1000,
+    calibration: int = 0,
     seed: int = 0,
     position: bool = False,
+    elsewhere: float = 1.0,
 ) -> DataSet:
     """Simulated needle poses: six pose values, with label noise that is known case by case.
 
     Arguments:
         root: folder of the simulation, which is made where it is not there.
-        cases: all cases; those that are not for training or validation are for testing.
-        train, valid: cases for training and validation.
+        cases: all cases; those that are left over are for testing.
+        train, valid, calibration: cases for training, validation and recalibration.
         seed: of the simulation.
         position: only where the tip is, three values in mm, and not how it is turned.
+        elsewhere: the calibration and test cases are of another hospital, whose labels are so many times as noisy.
 
     Returns:
         DataSet of uint8 images (3, 64, 64) and targets in mm and degrees, in groups by how well the needle is seen.
     """
-    if train < 1 or valid < 1 or train + valid >= cases:
-        raise ValueError(f"train={train}, valid={valid} of cases={cases}; expected some left for testing")
+    if train < 1 or valid < 1 or train + valid + calibration >= cases:
+        given = f"train={train}, valid={valid}, calibration={calibration} of cases={cases}"
+        raise ValueError(f"{given}; expected some left for testing")
     path = Path(root) / "projections.npz"
     if not path.exists():
         simulate(root, cases=cases, seed=seed)
@@ -67,10 +71,13 @@ def load(
     images = torch.from_numpy(np.ascontiguousarray(kept["image"].transpose(0, 3, 1, 2)))
     # Values of one unit are divided by one number, so that their errors can be told in it.
     outputs, largest = (3, LARGEST[:1] * 3) if position else (6, LARGEST)
-    target = torch.from_numpy((kept["pose"][:, :outputs] / largest).astype(np.float32))
+    noise = kept["pose"] - kept["truth"]
+    noise[train + valid :] *= elsewhere
+    target = torch.from_numpy(((kept["truth"] + noise)[:, :outputs] / largest).astype(np.float32))
     visible = 1 - (kept["sigma"][:, 0] / LARGEST[0] - 0.02) / 0.10
     group = np.array(SEEN)[np.clip((3 * visible).astype(int), 0, 2)]
-    index = np.split(np.arange(cases), [train, train + valid])
+    parts = ("train", "valid", "calibration", "test")
+    index = np.split(np.arange(cases), np.cumsum([train, valid, calibration]))
     splits = {
         split: Split(
             images[rows],
@@ -79,7 +86,8 @@ def load(
             tuple(map(str, group[rows])),
             patient=tuple(map(str, kept["name"][rows])),
         )
-        for split, rows in zip(("train", "valid", "test"), index)
+        for split, rows in zip(parts, index)
+        if len(rows)
     }
     factor = torch.tensor(largest, dtype=torch.float32)
     unit, names = UNIT[:outputs], NAMES[:outputs]
@@ -142,7 +150,7 @@ def _read(path: Path, cases: int, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     with reading(path), np.load(path, allow_pickle=False) as stored:
         if "sigma" not in stored or "seed" not in stored:
             raise BadFile(f"{path} is not a simulation; give a folder of its own")
-        kept = {name: stored[name] for name in ("image", "pose", "name", "sigma", "seed")}
+        kept = {name: stored[name] for name in ("image", "pose", "truth", "name", "sigma", "seed")}
     there = (len(kept["name"]), int(kept["seed"]))
     if there != (cases, seed):
         raise ValueError(
