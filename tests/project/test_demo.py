@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,7 +11,7 @@ import truesigma as ts
 from truesigma.cli import main
 from truesigma.project.demo import run_demo
 
-TINY = {"train": 24, "valid": 30, "test": 40, "epochs": 2, "draws": 3, "seed": 5}
+TINY = {"train": 24, "valid": 20, "calibration": 30, "test": 40, "epochs": 3, "seed": 5}
 OWN = {"data", "new", "new.csv", "recipe.toml", "README.md", "runs", "figures", "report.html", "scores.json"}
 
 
@@ -30,20 +29,19 @@ def test_the_folder(made):
     figures = {path.name for path in (folder / "figures").iterdir()}
     names = ("calibration", "coverage", "rejection", "history")
     assert figures == {f"{name}.{kind}" for name in names for kind in ("pdf", "png")}
-    assert [line[:3] for line in said if line[1:3] == "/6"] == [f"{k}/6" for k in range(1, 7)]
+    assert [line[:3] for line in said if line[1:3] == "/7"] == [f"{k}/7" for k in range(1, 8)]
     test = ts.read(folder / "test.npz")
-    assert test.draws.mean.shape == (3, 40, 6)
+    assert test.draws.mean.shape == (2, 40, 3)
     card = json.loads((folder / "card.json").read_text())
-    assert card["recalibration"]["name"] == "sigma"
-    assert card["data"]["file"] == "valid.npz"
+    assert card["data"]["file"] == "calibration.npz"
 
 
 def test_the_scores_are_those_of_its_files(made):
     demo, _ = made
     result = json.loads((demo.folder / "scores.json").read_text())
-    assert list(result["recalibrations"]) == ["none", "sigma", "aux", "sigma:part=aleatoric"]
-    valid, test = (ts.read(demo.folder / f"{name}.npz") for name in ("valid", "test"))
-    fitted = ts.recalibrate.sigma.fit(valid.prediction, valid.target)
+    assert {"none", "sigma"} <= {*result["recalibrations"]}
+    calibration, test = (ts.read(demo.folder / f"{name}.npz") for name in ("calibration", "test"))
+    fitted = ts.recalibrate.sigma.fit(calibration.prediction, calibration.target)
     held = ts.metrics.coverage.score(fitted(test.prediction), test.target, level=0.9)
     found = [
         row["value"]
@@ -52,18 +50,14 @@ def test_the_scores_are_those_of_its_files(made):
         == ("sigma", "total", "coverage", 0.9)
     ]
     assert found == [pytest.approx(held, rel=1e-6)]
-    squared = float(np.mean((test.prediction.location - test.target) ** 2))
-    assert all(row["value"] == pytest.approx(squared) for row in result["rows"] if row["metric"] == "mse")
-    assert f"s = {fitted.factor:.3g}" in demo.headline
 
 
 def test_new_volumes_have_intervals_in_their_unit(made):
     demo, _ = made
     frame = pd.read_csv(demo.folder / "new.csv")
     assert len(frame) == 5
-    assert set(frame["unit"]) == {"mm (x), mm (y), mm (z), deg (turn_x), deg (turn_y), deg (turn_z)"}
-    assert (frame["lower_90_turn_z"] < frame["location_turn_z"]).all()
-    assert (frame["location_turn_z"] < frame["upper_90_turn_z"]).all()
+    assert set(frame["unit"]) == {"mm"}
+    assert (frame["lower_90_z"] < frame["upper_90_z"]).all()
 
 
 def test_the_command_in_its_readme_gives_the_same_file(made, tmp_path):
@@ -97,7 +91,7 @@ def test_a_second_call_resumes_and_another_size_is_refused(made):
 
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sizes = ["--train", "24", "--valid", "30", "--test", "40", "--epochs", "1", "--draws", "3"]
+    sizes = ["--train", "24", "--valid", "20", "--calibration", "30", "--test", "40", "--epochs", "1"]
     with pytest.raises(SystemExit) as stopped:
         main(["demo", "--out", "out", *sizes, "--json", "-"])
     assert not stopped.value.code
@@ -119,19 +113,15 @@ def _interrupted(*_, **__):
 
 
 @pytest.mark.slow
-def test_the_raw_interval_is_too_narrow_and_the_recalibrated_one_is_right(tmp_path):
+def test_intervals_are_too_narrow_elsewhere_and_right_after_recalibration(tmp_path):
     demo = run_demo(tmp_path / "out", say=None)
-    valid, test = (ts.read(demo.folder / f"{name}.npz") for name in ("valid", "test"))
-    found = ts.evaluate(
-        valid,
-        test,
-        recalibrations=["none", "sigma", "aux", "sigma:part=aleatoric"],
-        metrics=["coverage", "nll", "uce"],
-    )
-    assert found.cases["test"] >= 1500
-    assert found.value("none", "coverage", 0.9) < 0.85
-    for name in ("sigma", "aux"):
-        assert abs(found.value(name, "coverage", 0.9) - 0.9) < 0.03
-        assert found.value(name, "nll") < found.value("none", "nll")
-        assert found.value(name, "uce") < 0.5 * found.value("none", "uce")
-    assert abs(found.value("sigma", "coverage", 0.9, "aleatoric") - 0.9) < 0.03
+    rows = json.loads((demo.folder / "scores.json").read_text())["rows"]
+    held = {
+        row["recalibration"]: row["value"]
+        for row in rows
+        if row["metric"] == "coverage" and row["level"] == 0.9
+    }
+    rank = {row["recalibration"]: row["value"] for row in rows if row["metric"] == "rank_correlation"}
+    assert 0.7 < held.pop("none") < 0.82
+    assert all(abs(value - 0.9) < 0.03 for value in held.values())
+    assert rank["none"] > 0.3  # sigma knows which needles are hard to see

@@ -15,11 +15,11 @@ def demo(
         "demo-output"
     ),
     seed: Annotated[int, Option(help="Random seed.")] = 0,
-    train: Annotated[int, Option(help="Cases to train on.")] = 400,
-    valid: Annotated[int, Option(help="Cases to recalibrate on.")] = 600,
-    test: Annotated[int, Option(help="Cases to score on.")] = 1600,
-    epochs: Annotated[int, Option(help="Epochs of training.")] = 45,
-    draws: Annotated[int, Option(help="Draws for each case.")] = 25,
+    train: Annotated[int, Option(help="Cases of one hospital to train on.")] = 800,
+    valid: Annotated[int, Option(help="Cases of it to validate on.")] = 300,
+    calibration: Annotated[int, Option(help="Cases of another one to recalibrate on.")] = 500,
+    test: Annotated[int, Option(help="Cases of that to score on.")] = 1500,
+    epochs: Annotated[int, Option(help="Epochs of each of two networks.")] = 30,
     json: Json = None,
 ) -> None:
     """The whole chain on simulated images, in a minute."""
@@ -28,12 +28,16 @@ def demo(
 
     check_output(json)
     began = time.monotonic()
+    sizes = {"train": train, "valid": valid, "calibration": calibration, "test": test, "epochs": epochs}
     with resumable(out):
-        made = run_demo(
-            out, seed=seed, train=train, valid=valid, test=test, epochs=epochs, draws=draws, say=sayer()
-        )
+        made = run_demo(out, seed=seed, **sizes, say=sayer())
     seconds = time.monotonic() - began
     about = {"headline": made.headline, "seconds": round(seconds, 1), **read_json(out / "scores.json")}
     deliver(made.scores.rstrip(), {**about, "folder": str(out)}, json)
     say(f"\n{made.headline}\n")
-    say(f"{seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}")
+    say(
+        f"{seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}. Then try"
+    )
+    say("  your predictions  truesigma report --calibration OLD.csv --test NEW.csv")
+    say("  your images       truesigma init --images FOLDER --table LABELS.csv --target COLUMN")
+    say(f"  another choice    truesigma compare --calibration {out / 'calibration.npz'} --recalibrate all")
