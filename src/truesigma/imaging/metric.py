@@ -1,41 +1,21 @@
-"""The tally as a torchmetrics metric: it merges across the ranks of a distributed run, and is kept in checkpoints.
+"""The tally as a torchmetrics metric, which merges across the ranks of a distributed run.
 
-The sums are a `Tally` on the host, in double precision. Between ranks and in checkpoints they travel as a tensor of
-bytes, which are read with `weights_only`, so that a stranger's checkpoint cannot run code.
+The sums are a `Tally` on the host, in double precision. As other metrics' states, they are not part of checkpoints
+unless a module stores `metric.tally` itself.
 """
 
-import io
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.utilities.distributed import gather_all_tensors
 
 from ..core.arrays import as_array, to_host
 from ..core.elements import Error, Outputs
-from ..core.law import Undefined
-from ..core.sketches import Grid, Sketch
 from ..core.tally import Tally
 from ..core.values import Prediction
-
-SETTINGS = (
-    "levels",
-    "edges",
-    "outputs",
-    "error",
-)  # of a tally, which sums that are merged must have in common
-# What a stored tally is made of: nothing else is read.
-ARRAYS: tuple[Any, ...] = (
-    np.ndarray,
-    np.dtype,
-    np.dtypes.Float64DType,
-    np.dtypes.Int64DType,
-    np.zeros(0).__reduce__()[0],
-)
-PARTS = (Tally, Undefined, Sketch, Grid, *ARRAYS)
 
 
 class TallyMetric(Metric):
@@ -145,58 +125,8 @@ class TallyMetric(Metric):
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         self.tally = incoming_state["tally"].merge(self.tally)
 
-    def _sync_dist(self, dist_sync_fn: Any = gather_all_tensors, process_group: Any = None) -> None:
-        sent = packed(self.tally).to(self.device)
-        self.tally = self.empty
-        for received in dist_sync_fn(sent, group=process_group or self.process_group):
-            self.tally = self.tally.merge(unpacked(received))
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[f"{prefix}tally"] = packed(self.tally)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Take the sums of a checkpoint. Sums of other settings are an error, unless they are of no cases."""
-        name = f"{prefix}tally"
-        if name in state_dict:
-            stored = unpacked(state_dict.pop(name))
-            pairs = {key: (getattr(stored, key), getattr(self.empty, key)) for key in SETTINGS}
-            differ = [f"{key} {then} instead of {now}" for key, (then, now) in pairs.items() if then != now]
-            if not differ:
-                self.tally = stored
-            elif stored.sums:
-                error_msgs.append(
-                    f"the stored sums of {prefix or 'this metric'} are of {', '.join(differ)}; expected a metric made "
-                    "with the same. Make it so, or `reset` the metric before it is stored."
-                )
-        elif strict:
-            missing_keys.append(name)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-
-
-def packed(tally: Tally) -> Tensor:
-    """Turn a tally into bytes, (byte,) on the host.
-
-    >>> unpacked(packed(Tally.empty(levels=[0.9])))
-    Tally(0 elements, outputs='separate', error='mean')
-    """
-    file = io.BytesIO()
-    torch.save(tally, file)
-    return torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
-
-
-def unpacked(stored: Tensor) -> Tally:
-    """Read back the tally that `packed` turned into bytes."""
-    with torch.serialization.safe_globals(list(PARTS)):
-        return torch.load(io.BytesIO(stored.cpu().numpy().tobytes()), weights_only=True)
+    def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
+        group = process_group or self.process_group
+        tallies: list[Any] = [None] * torch.distributed.get_world_size(group)
+        torch.distributed.all_gather_object(tallies, self.tally, group=group)
+        self.tally = reduce(Tally.merge, tallies)
