@@ -118,9 +118,6 @@ def test_one_line_of_repr_rows_files_and_pooling(kind, tmp_path):
         back = ts.read(tmp_path / f"a.{ending}")
         assert back.prediction.law.to_dict() == prediction.law.to_dict()
         np.testing.assert_allclose(back.prediction.interval(0.5).upper, expected, rtol=1e-12)
-    if kind != "quantiles":
-        with pytest.raises(ValueError, match=r"a law of its own for each case .* Cases\.concat"):
-            ts.evaluate([tmp_path / "a.npz", tmp_path / "a.parquet"], ts.Cases(prediction, y))
     with pytest.raises(ValueError, match="the law is that of"):
         ts.Prediction(np.zeros(3), scale=np.ones(3), law=prediction.law)
 

@@ -139,10 +139,13 @@ def _say_columns(opened: Sequence["CaseSet"]) -> None:
 
 
 def _first_cases(files: "CaseSet") -> "Cases | None":
+    from ..core.varying import likelihood_of
     from ..files.chunks import chunks_of
 
     if files.files is None or "" not in files.files.sources[0].files:
         return files.whole
     with warnings.catch_warnings(action="ignore"):  # they come with the pass
-        chunks = chunks_of(files.files.sources[0], law=files.law, mask_missing=files.reading["mask_missing"])
+        chunks = chunks_of(
+            files.files.sources[0], law=likelihood_of(files.law), mask_missing=files.reading["mask_missing"]
+        )
         return next(iter(chunks)).cases

@@ -29,6 +29,7 @@ class Varying:
 
     name: ClassVar[str] = ""
     ARRAYS: ClassVar[tuple[str, ...]] = ()
+    COUNTS: ClassVar[tuple[str, ...]] = ()  # numbers that add up where laws are joined
     words: ClassVar[str] = "this law"  # for it, in errors
     at_levels: ClassVar[bool] = False  # whether nothing but quantiles or intervals is known
     unit: float = 1.0
@@ -62,13 +63,23 @@ class Varying:
         """The same with one axis of outputs."""
         return self.each(lambda a: a.reshape(len(a), -1, a.shape[-1]))
 
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        """What laws must share to be joined: all but what is of each case."""
+        apart = {*self.ARRAYS, *self.COUNTS}
+        own = {name: value for name, value in vars(self).items() if name not in apart and name[0] != "_"}
+        widths = [getattr(self, name).shape[1:] for name in self.ARRAYS]
+        return self.name, sorted(own.items()), widths
+
     def joined(self, parts: Sequence[Self]) -> Self:
-        """The law of several sets of cases; they must have as many parameters each."""
-        if len({(type(one), *(getattr(one, name).shape[1:] for name in self.ARRAYS)) for one in parts}) > 1:
-            raise Refusal(f"the laws of these sets have other parameters: {', '.join(map(repr, parts))}.")
+        """The law of several sets of cases; they must be of one kind, with as many parameters each."""
+        if other := next((one for one in parts if one.shared != self.shared), None):
+            raise Refusal(
+                f"some of these cases have laws of the kind {self.shared}, others {other.shared}; expected the same."
+            )
         arrays = {name: np.concatenate([getattr(one, name) for one in parts]) for name in self.ARRAYS}
         made = self.each(lambda a: a)
-        vars(made).update(arrays)
+        vars(made).update(arrays, **{name: sum(getattr(one, name) for one in parts) for name in self.COUNTS})
         return made
 
     def fits(self, shape: tuple[int, ...]) -> bool:
@@ -234,6 +245,10 @@ class ByCase(Varying):
     @property
     def shape(self) -> tuple[int, ...]:
         return (int(self.index.size),)
+
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        return (self.name,)  # joined ones have the laws of all
 
     def __getitem__(self, index: Any) -> "ByCase":
         return ByCase(self.laws, self.index[cases_of(index)])

@@ -31,6 +31,7 @@ from ..core.scores import (
 )
 from ..core.sketches import variance_sketch
 from ..core.values import Prediction, changed
+from ..core.varying import likelihood_of
 from ..engine import load_engine
 from ..files.chunks import LARGE, Chunk, chunks_of
 from ..files.described import without_code
@@ -186,7 +187,7 @@ def pass_over(cases: CaseSet, one: Pass, words: str) -> Sums:
     assert files is not None
     tables = {name: dict(choices) for name, choices in cases.recipe.tables.items()}
     shared = {
-        "law": files.law.to_dict(),
+        "law": likelihood_of(files.law).to_dict(),
         "mask_missing": reading["mask_missing"],
         "missing": reading["missing"],
         "recipe": {"name": cases.recipe.name, "tables": tables},

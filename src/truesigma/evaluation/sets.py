@@ -121,7 +121,7 @@ class CaseSet:
             yield Chunk(self.whole, len(self.whole))
             return
         assert self.files is not None
-        how = {"law": self.law, "mask_missing": self.reading["mask_missing"]}
+        how = {"law": likelihood_of(self.law), "mask_missing": self.reading["mask_missing"]}
         for source in self.files.sources:
             yield from chunks_of(source, **how)
 

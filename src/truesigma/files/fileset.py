@@ -13,8 +13,8 @@ from ..core.cases import Cases, pool
 from ..core.checks import check_weight
 from ..core.law import Law
 from ..core.values import Prediction, take
-from ..core.varying import Varying
-from .chunks import chunked_cases, open_source
+from ..core.varying import Varying, likelihood_of
+from .chunks import chunked_cases, open_source, own_law
 from .chunks.reader import Fields, Opened
 from .disk import BadFile
 from .fields import output_names
@@ -79,12 +79,7 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
     laws = []
     for source, reader in zip(sources, readers):
         try:
-            laws.append(reader.law(law))
-            if isinstance(laws[-1], Varying):
-                raise BadFile(
-                    f"it holds a law of its own for each case ({laws[-1].name}), and cannot be read in pieces or "
-                    "beside other files; give the cases: Cases.concat(read(one), read(other))."
-                )
+            laws.append(own_law(reader, law))
         except ValueError as problem:
             raise BadFile(f"{source.name}: {problem}") from problem
         if not reader.cases * math.prod(reader.outputs):
@@ -95,7 +90,9 @@ def open_fileset(given: Files, *, law: Law | str | None = None, columns: Columns
             "outputs of shape": tuple(
                 () if is_volume(s) else r.outputs for s, r in ((sources[0], readers[0]), (source, reader))
             ),
-            "the law": (laws[0].to_dict(), laws[-1].to_dict()),
+            "the law": tuple(
+                one.shared if isinstance(one, Varying) else one.to_dict() for one in (laws[0], laws[-1])
+            ),
             "the unit": tuple(r.constants.get("unit", "") or "(none)" for r in (readers[0], reader)),
             "outputs of the names": tuple(output_names(r.constants) for r in (readers[0], reader)),
         }
@@ -166,7 +163,7 @@ def read_whole(
     def parts() -> Iterator[Cases]:
         for source in files.sources:
             check_unchanged(source)
-            for some in chunked_cases(source, law=files.law, mask_missing=mask_missing):
+            for some in chunked_cases(source, law=likelihood_of(files.law), mask_missing=mask_missing):
                 cases = replace(some, prediction=predict(some), draws=None)
                 yield cases if files.outputs is not None else flat(cases)
             check_unchanged(source)

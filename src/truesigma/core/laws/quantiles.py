@@ -47,6 +47,7 @@ class Quantiles(_Known):
     name = "quantiles"
     words = "quantiles"
     ARRAYS = ("values",)
+    COUNTS = ("crossings",)
 
     @property
     def levels(self) -> tuple[float, ...]:

@@ -9,6 +9,9 @@ import numpy as np
 
 from ...core.cases import Cases
 from ...core.law import Law
+from ...core.laws.quantiles import Quantiles
+from ...core.laws.samples import Samples
+from ...core.varying import Varying, law_at
 from ..disk import BadFile
 from ..fields import from_fields
 from ..find import CaseFiles, ending_of
@@ -41,6 +44,14 @@ def open_source(source: CaseFiles) -> Opened:
     return kinds[ending_of(path)](path, source.columns)
 
 
+def own_law(reader: Opened, given: Law | str | None) -> Law:
+    """The law of all cases of a source; where it differs by case, that of the file, whatever else is given."""
+    if isinstance(reader.bounds, Quantiles | Samples):
+        return reader.bounds
+    stored = reader.law(None)
+    return stored if isinstance(stored, Varying) else reader.law(given)
+
+
 def chunked_cases(
     source: CaseFiles, *, law: Law | str | None = None, mask_missing: bool = False, elements: int = ELEMENTS
 ) -> Iterator[Cases]:
@@ -63,6 +74,10 @@ def chunks_of(
     """
     reader = open_source(source)
     size = math.prod(reader.outputs)
+    whole = reader.law(None)
+    by_case = isinstance(whole, Varying)
+    if by_case:
+        large = None
     if reader.pieces is not None and large is not None and size > large:
         last = -1
         for piece in reader.pieces(elements):
@@ -76,7 +91,10 @@ def chunks_of(
     for fields in reader.chunks(max(1, elements // (size * reader.draws))):
         count = len(fields.get("target", ()))
         where = source.name if count == reader.cases else f"{source.name}, from case {start}"
-        cases = _cases(fields, source, where, law, mask_missing)
+        if by_case:
+            fields = {**fields, "law": ""}
+        some = law_at(whole, slice(start, start + count)) if by_case else law
+        cases = _cases(fields, source, where, some, mask_missing)
         if cases is not None:
             yield Chunk(cases, count, f"{source.name} {start}" if reader.single else None)
         start += count

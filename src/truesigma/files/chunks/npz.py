@@ -63,7 +63,9 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
                 ends = {name: fields.pop(name) for name in bounds}
                 yield with_bounds(fields, bounds, ends.__getitem__)
 
-    return Opened(cases, outputs, draws, texts, chunks, None if mapped or bounds else cut(stored, texts))
+    pieces = None if mapped or bounds else cut(stored, texts)
+    first = next(chunks(1)).get("bounds") if bounds and cases else None
+    return Opened(cases, outputs, draws, texts, chunks, pieces, bounds=first)
 
 
 def _sizes(path: Path, members: dict[str, Member], drawn: set[str]) -> tuple[int, tuple[int, ...]]:

@@ -42,6 +42,7 @@ class Opened:
     chunks: Callable[[int], Iterator[Fields]]
     pieces: Callable[[int], Iterator[Piece]] | None = None
     single: bool = False  # whether a file of this kind is always one case
+    bounds: Law | None = None  # what columns of bounds, quantiles or samples give, of some of the cases
 
     def law(self, given: Law | str | None) -> Law:
         return resolve_law(self.constants.get("law"), given)

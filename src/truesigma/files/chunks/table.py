@@ -43,7 +43,14 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
                 yield _fields(read_as(pa.Table.from_batches([batch]), columns), path, start)
                 start += batch.num_rows
 
-    return Opened(cases, outputs, 1, {name: head[name] for name in CONSTANTS if name in head}, chunks)
+    return Opened(
+        cases,
+        outputs,
+        1,
+        {name: head[name] for name in CONSTANTS if name in head},
+        chunks,
+        bounds=head.get("bounds"),
+    )
 
 
 def _fields(table: Any, path: Path, start: int) -> Fields:
@@ -65,4 +72,4 @@ def open_csv(path: Path, columns: Columns | None = None) -> Opened:
         for start in range(0, cases, rows):
             yield {**texts, **{name: a[start : start + rows] for name, a in fields.items()}}
 
-    return Opened(cases, outputs, 1, texts, chunks)
+    return Opened(cases, outputs, 1, texts, chunks, bounds=fields.get("bounds"))
