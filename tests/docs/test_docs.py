@@ -1,6 +1,8 @@
 """The documentation holds: its commands run, print what it shows, its skeletons work, its links lead somewhere."""
 
+import contextlib
 import importlib
+import io
 import json
 import math
 import re
@@ -318,3 +320,12 @@ def test_formulas_of_the_package_are_converted():
             assert all(show.mathml(source) for source in sources), name
     for source in (r"\frac{1}", "x^{", r"\nothing{<b>}", r"\text{<b>x</b>}", r"\href{javascript:x}{y}", ""):
         assert show.mathml(source) is None
+
+
+def test_the_tally_of_the_page_about_scale():
+    """Its commands are about files that are too large to make here."""
+    blocks = dict(BLOCK.findall((DOCS / "scale.md").read_text(encoding="utf-8"))[:2])
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(blocks["python"], "scale.md", "exec"), {})
+    assert printed.getvalue() == blocks["text"]

@@ -1,11 +1,7 @@
 """The tally as a torchmetrics Metric: the same numbers in batches and across ranks."""
 
-import contextlib
-import io
 import json
 import math
-import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -196,21 +192,3 @@ def test_two_ranks_make_one_whole(tmp_path):
     assert_same(found[0], summary)
     assert errors == pytest.approx([sigma.fit(tally).standard_error] * 2, rel=1e-9)
     assert sum(alone) == tally.summary()["n"]  # and each rank keeps its own part
-
-
-def test_the_examples_of_the_page(tmp_path, monkeypatch):
-    """What docs/scale.md shows in Python is what it prints."""
-    pytest.importorskip("lightning")
-    monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
-    names, printed, ran = {}, "", 0
-    for kind, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        if kind == "python":
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                exec(compile(block, "scale.md", "exec"), names)
-            printed, ran = output.getvalue(), ran + 1
-        elif kind == "text":
-            assert printed == block
-    assert ran == 3
