@@ -1,6 +1,5 @@
 """A cluster gives the results of one machine, also when it loses a node."""
 
-import functools
 import json
 import os
 import socket
@@ -164,17 +163,6 @@ def test_nobody_at_the_address(named, monkeypatch):
         monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(ValueError, match=f"no Ray cluster answers at {address}"):
         load_engine("ray")(work, [{}], merge=len, address=address if named == "option" else None)
-
-
-@pytest.mark.slow
-def test_shares_of_a_machine(cluster, on_ray, monkeypatch):
-    """Tasks that ask for a part of a machine run, also when few are handed out ahead."""
-    monkeypatch.setattr("truesigma.engine.ray.AHEAD", -7)
-    tasks = [{"cases": k} for k in range(20)]
-    add = functools.partial(
-        on_ray, lambda task, tick: {"n": task["cases"]}, merge=lambda some: {"n": sum(s["n"] for s in some)}
-    )
-    assert add(tasks, cpus=0.25) == {"n": 190}
 
 
 GRID = """

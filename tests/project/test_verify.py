@@ -22,7 +22,7 @@ def test_a_finished_project_follows(finished, run):
     said = [check.what for check in found if check.holds]
     for words in (
         "test.npz is what sample test wrote", "runs/0: best.safetensors is whole, and fits the network",
-        "runs/0: history.csv is what was trained", "each case is in the split that cases.csv says",
+        "each case is in the split that cases.csv says",
         "no group is in two splits", "the cases were drawn from these networks",
         "card.json follows from its cases", "the scores follow from them",
         "predictions.csv follows from the card", "report.html was made from test.npz, 10 cases",
@@ -48,7 +48,10 @@ CHANGES = {
     ),
     "a score": (lambda f: _score(f), "scores.json is w"),
     "a prediction": (lambda f: _table(f), "predictions.csv follows from the card"),
-    "a history": (lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"), "history.csv is what"),
+    "a history": (
+        lambda f: change(f / "runs" / "0" / "history.csv", "\n1,", "\n1,9"),
+        "history.csv is what train 0 wrote",
+    ),
     "the weights": (lambda f: _flip(f / "runs" / "0" / "best.safetensors"), "best.safetensors is whole"),
     "the draws": (lambda f: _draws(f), "card.json follows from its cases"),
     "the page": (lambda f: change(f / "report.html", "SHA-256 ", "SHA-256 0", 9), ""),

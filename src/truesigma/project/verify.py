@@ -166,31 +166,12 @@ def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
 
 
 def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
-    """Check a training run: its recipe, weights and history."""
-    from ..imaging.network.tensors import read_state
-    from ..imaging.training.folder import BEST, HISTORY, LAST, load_run, read_recipe
+    """Check a training run: its recipe and its weights."""
+    from ..imaging.training.folder import BEST, load_run, read_recipe
 
     yield _checked("recipe.json is whole", lambda: "" if read_recipe(folder) else "it is empty")
     # Its hash is checked, and names and shapes.
     yield _checked(f"{BEST} is whole, and fits the network", lambda: "" if load_run(folder, code) else None)
-    if not (folder / LAST).is_file():
-        yield Check(f"{LAST} is whole", None, "it is not there; the run cannot be resumed")
-        return
-    state: dict[str, Any] = {}
-    yield _checked(f"{LAST} is whole", lambda: state.update(read_state(folder / LAST)[1]) or "")
-    if state and (folder / HISTORY).is_file():
-        yield _checked(f"{HISTORY} is what was trained", partial(_history, folder / HISTORY, state["rows"]))
-
-
-def _history(path: Path, rows: list[dict[str, Any]]) -> str:
-    said = read_table(path, exact=True)[1]
-    if len(said) != len(rows):
-        return f"{path} has {len(said)} epochs, the weights {len(rows)}"
-    for row, line in zip(rows, said):
-        for key in set(row) & set(line):
-            if line[key] != ("" if row[key] is None else str(row[key])):
-                return f"{path}: {key} of epoch {row['epoch']} is {line[key]}, and was {row[key]}"
-    return ""
 
 
 def _json(path: Path) -> Iterator[Check]:

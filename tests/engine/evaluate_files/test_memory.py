@@ -90,19 +90,6 @@ assert sum(len(cases) for cases in chunked_cases(source)) == 4000
     assert megabytes(code, tmp_path) < 250
 
 
-def test_tables_of_text_are_held_one_at_a_time(tmp_path):
-    line = "1.0,2.0,3.0," + "a long name of a patient " * 4
-    text = "location,scale,target,group\n" + f"{line}\n" * 50_000
-    for k in range(20):
-        (tmp_path / f"{k}.csv").write_text(text)
-    code = """
-import sys
-from truesigma.files.fileset import open_fileset
-assert open_fileset([sys.argv[1] + "/*.csv"]).cases == 1_000_000
-"""
-    assert megabytes(code, tmp_path) < 250
-
-
 def test_draws_of_a_set_are_not_held_together(tmp_path):
     """Scores that sort all cases need a number of each, not its draws."""
     rng = np.random.default_rng(0)
@@ -131,17 +118,3 @@ from truesigma.files.find import find_sources
 assert sum(len(cases) for cases in chunked_cases(source)) == 2_000_000
 """
     assert megabytes(code, tmp_path) < 300
-
-
-def test_packed_files_are_as_large_as_what_they_hold(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    from truesigma.files import find
-
-    values = np.ones(1 << 24, dtype=np.float32)
-    np.savez_compressed(tmp_path / "a.npz", location=values, target=values)
-    parquet.write_table(pa.table({"location": values, "target": values}), tmp_path / "a.parquet")
-    for name in ("a.npz", "a.parquet"):
-        assert (tmp_path / name).stat().st_size < find.LARGE // 100
-        assert not find.is_small(tmp_path / name)
