@@ -7,7 +7,10 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from pages import script
+from PIL import Image
 from report_browser import Browser, find
 from report_samples import HOSTILE, make
 
@@ -234,3 +237,15 @@ def test_ticks_in_per_cent_say_where_they_stand(browser):
         "29",
         "100",
     ]
+
+
+def test_the_readme_shows_the_first_screen_of_its_example(tmp_path):
+    """The picture is that of the page as it is: the same but for letters that machines draw otherwise."""
+    screens = script("make_screenshots")
+    screens.shoot(screens.example(tmp_path), tmp_path / "now.png", screens.chromium())
+    now, shown = (
+        np.asarray(Image.open(path).convert("L")) / 255
+        for path in (tmp_path / "now.png", screens.ASSETS / "example.png")
+    )
+    assert now.shape == shown.shape == screens.SCREEN[::-1]
+    assert np.abs(now - shown).mean() < 0.02, "run docs/scripts/make_screenshots.py"
