@@ -230,7 +230,7 @@ def test_sites_that_are_repaired_are_in_every_fold():
         changed(sites(), patient=patient), recalibrations=["sigma", "sigma_by_group"], metric="crps"
     )
     assert (by_patient.plan["by"], by_patient.plan["units"]) == ("patient", 60)
-    assert compare(sites(), recalibrations=["sigma"]).plan["units"] == 600  # two sites are no patients
+    assert ts.compare(sites(), recalibrations=["sigma"]).plan["units"] == 600  # two sites are no patients
 
 
 def test_what_cannot_be_fitted_stays_in_the_table_with_its_reason():
@@ -305,3 +305,14 @@ def test_none_has_no_benefit_of_the_doubt_against_one_factor_and_richer_ones_hav
     sigma["standard_error"] = 0.01
     assert _choice([none, sigma, row("aux", 54, 0.0, None)]) == "aux"
     assert _choice([none, sigma, row("two", 2, 0.01, 0.02), row("aux", 54, 0.0, None)]) == "two"
+
+
+def test_groups_are_compared_with_a_factor_each_unless_they_are_patients():
+    rng = np.random.default_rng(0)
+    z, site = rng.normal(size=300), rng.choice(["Basel", "Zurich"], size=300)
+    sites = ts.Cases(
+        ts.Prediction(0 * z, scale=0 * z + 1), z * np.where(site == "Basel", 1.4, 2.9), group=site
+    )
+    assert ts.compare(sites, replicates=50).choice == "sigma_by_group"
+    patients = changed(sites, group=np.arange(300) % 30)
+    assert set(ts.compare(patients, replicates=50).recalibrations) == {"none", "sigma", "aux"}

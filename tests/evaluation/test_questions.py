@@ -117,7 +117,8 @@ def test_biases_of_opposite_sign_do_not_cancel():
     words = [row["words"] for row in rows if row["question"] == "centre" and row["output"] is not None]
     assert "too high by" in words[0]
     assert "too low by" in words[2]
-    assert "predictions are biased" in headline(rows, "sigma")
+    assert "predictions are too high by 0.53 mm for tip_x" in headline(rows, "sigma")
+    assert headline(rows, "sigma").count("; least true for") == 1
     whole_row = whole(rows, "sigma")["centre"]
     assert [f"{name}: predictions" in whole_row["words"] for name in names] == [True, False, True]
 

@@ -23,7 +23,7 @@ from ._output import check_output, deliver, say
 
 def compare(
     calibration: CalibrationFiles,
-    recalibrate: Recalibrations = "none,sigma,aux",
+    recalibrate: Recalibrations = "",
     metric: Annotated[
         str, Option(autocompletion=names_of("metrics"), help="A proper score: crps, winkler:level=0.9, nll.")
     ] = "crps",
@@ -41,6 +41,7 @@ def compare(
 ) -> None:
     """Compare recalibrations by cross-fitting, and choose one.
 
+    Without --recalibrate these are none, sigma and aux, and sigma_by_group where there are groups that are no patients;
     --recalibrate all compares every one that takes predictions as these are.
     """
     from ..evaluation.card import describe
@@ -50,7 +51,7 @@ def compare(
 
     check_output(json, out)
     check_output(out, endings=(".json",))
-    how, choices = reading(column, missing, law), split_choices(recalibrate)
+    how, choices = reading(column, missing, law), split_choices(recalibrate) if recalibrate else None
     (cases,) = open_sets([one_set(calibration)], how, outputs=[json, out], recipe=recipe)
     compared = run(cases, recalibrations=choices, metric=metric, folds=folds, seed=seed, recipe=recipe)
     data = cases.described()

@@ -86,10 +86,14 @@ def report(
     result = {
         "headline": made.headline,
         "questions": list(made.questions),
+        "advice": made.advice,
         "shift": made.shift,
         "output": out.name,
         "data": files,
         "tables": made.tables,
     }
-    words = [made.headline, *filter(None, [made.shift]), f"written to {out} ({len(made.page) // 1000} kB)"]
+    words = [
+        *filter(None, [made.headline, made.advice, made.shift]),
+        f"written to {out} ({len(made.page) // 1000} kB)",
+    ]
     deliver("\n".join(words), result, json)

@@ -91,7 +91,7 @@ class Comparison:
 def compare(
     cases: Given,
     *,
-    recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
+    recalibrations: Iterable[Choice] | None = None,
     metric: Named = "crps",
     folds: int = 10,
     seed: int = 0,
@@ -114,7 +114,8 @@ def compare(
         cases: predictions with targets, none of which the network was trained on: Cases, a path, a glob, a manifest, or
             a list of these, which is pooled. They are all in memory at once.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part;
-            "all": every one that takes predictions like these.
+            "all": every one that takes predictions like these; None: sigma and aux, and sigma_by_group where there are
+            groups that are no patients.
         metric: a proper score: "crps", "winkler:level=0.9", "nll" (which a few gross errors decide), or one of your own
             that says `PROPER = True`.
         folds: in how many parts the cases, or the patients, are divided at random.
@@ -141,7 +142,7 @@ def compare(
     chosen = load_recipe(recipe)
     cases = open_set(cases, recipe=chosen, law=law, mask_missing=mask_missing).read("compare")
     asked = _proper(metric)
-    several = list(each(recalibrations))
+    several = list(each(_first_ones(cases) if recalibrations is None else recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
     # Cases are divided unless patients are known; groups that are to be repaired must be in every fold.
@@ -183,6 +184,12 @@ def compare(
     }
     doubts = tuple(_warnings(rows, sign, words))
     return Comparison(words, tuple(rows), fitted, best, choice, doubts, about, chosen, cases.checkpoint)
+
+
+def _first_ones(cases: Cases) -> list[str]:
+    """What most people compare."""
+    groups = "sigma_by_group" in candidates(cases) and (cases.cluster is None or cases.patient is not None)
+    return ["sigma", "aux", *(["sigma_by_group"] if groups else [])]
 
 
 def _choice(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -4,7 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..core.checks import per_cent
-from .verdicts import CONTENT, NEAR, NONE, Row, although, distance, times
+from .verdicts import CONTENT, NEAR, NONE, Row, although, distance, times, too_sure
+
+FAULTS = {
+    "skill": "no better than a constant",
+    "centre": "biased",
+    "knowing": "hard cases missed",
+    "shape": "errors of another shape",
+}
 
 
 def told(rows: Sequence[Row], label: str) -> dict[str, dict[str, Row]]:
@@ -38,72 +45,96 @@ def whole(rows: Sequence[Row], label: str) -> dict[str, Row]:
 
 def headline(rows: Sequence[Row], label: str, title: str = "") -> str:
     """Write the sentences that follow from the answers before and after one recalibration, the gravest first."""
+    return " ".join(filter(None, (first_sentence(rows, label, title), other_faults(rows, label))))
+
+
+def first_sentence(rows: Sequence[Row], label: str, title: str = "") -> str:
+    """Say whether sigma is the right size, before and after one recalibration, and whether there is any skill."""
     before, after = (whole(rows, name) for name in (NONE, label))
-    said = []
+    said = [_size_sentence(rows, label, title)]
     if after["skill"]["verdict"] != "fine":
         words = str(after["skill"]["words"]).partition(";")[0]
-        said.append(f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
-    said.append(_size_sentence(rows, label, title))
+        said.insert(0, f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
+    return " ".join(said)
+
+
+def other_faults(rows: Sequence[Row], label: str) -> str:
+    """Say in one sentence what else is off, and for whom; the rows say how much."""
+    before, after = (whole(rows, name) for name in (NONE, label))
     faults = []
     if after["centre"]["verdict"] == "off":
-        faults.append("predictions are biased")
+        where, _, words = str(after["centre"]["words"]).partition(" [")[0].rpartition(": ")
+        faults.append(f"{words} for {where}" if where else words)
     if after["knowing"]["verdict"] == "off":
         apart = after["knowing"]["parts"].get("apart")
         words = str(after["knowing"]["words"]).partition(":")[0]
         faults.append(f"sigma misses the hard cases of every {apart}" if apart else words)
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
-    whom = for_whom_not(
-        rows, label, besides=[name for row in (before, after) for name, _ in culprits_of(row["size"])]
-    )
-    if whom:
-        faults.append(f"not for everyone: {whom}")
-    if faults:
-        start = "Also," if "off" in (after["skill"]["verdict"], after["size"]["verdict"]) else "But"
-        said.append(f"{start} {_listed(faults)}.")
-    return " ".join(said)
+    named = [name for row in (before, after) for name, _ in culprits_of(row["size"])]
+    odd = [name for name in _odd_ones(rows, label) if name not in named]
+    if odd:
+        faults.append(f"least true for {_listed(odd, 2)}")
+    if not faults:
+        return ""
+    start = "Also," if "off" in (after["skill"]["verdict"], after["size"]["verdict"]) else "But"
+    return f"{start} {'; '.join(faults)}."
 
 
 def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
     before, after = (whole(rows, name)["size"] for name in (NONE, label))
-    words = {
-        "fine": "Sigma is the right size",
-        "unclear": "There is no sign that sigma is the wrong size",
-        "off": f"Sigma is {_wrong_size(before)}",
-    }
-    doubts = [_doubt(rows, name) for name in (NONE, label)]
-    if before["estimate"] is None:
-        words["unclear"] = "Whether sigma is the right size cannot be told"
-    first = f"Sigma is {_for_culprits(before)}" if culprits_of(before) else words[before["verdict"]]
-    first = f"Sigma {doubts[0]}" if doubts[0] else first
+    if "few" in after["parts"] and {before["verdict"], after["verdict"]} == {"unclear"}:
+        return f"{after['parts']['few']} are too few to tell whether sigma is the right size."
+    first, then = _before(rows, before, after), _after(rows, label, before, after)
     if label == NONE:
         return f"{first}."
-    named = title or label
+    return (
+        f"{first}; after {title or label} {then}." if then else f"{first}, before and after {title or label}."
+    )
+
+
+def _before(rows: Sequence[Row], before: Row, after: Row) -> str:
+    if culprits_of(before):
+        return f"Sigma is {_for_culprits(before)}"
+    if each := _for_each(rows, NONE, after["parts"].get("apart") or after["parts"].get("two", "")):
+        return f"Sigma is {each}"
+    if doubt := _doubt(rows, NONE):
+        return f"Sigma {doubt}"
+    if before["estimate"] is None:
+        return "Whether sigma is the right size cannot be told"
+    none = "There is no sign that sigma is the wrong size"
+    return {"fine": "Sigma is the right size", "unclear": none}.get(
+        before["verdict"], f"Sigma is {_wrong_size(before)}"
+    )
+
+
+def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
+    """What is true after a recalibration; "" for the same as before."""
+    found = after["parts"]
+    if "held" in found:
+        apart = f"intervals are off for every {found.get('apart')}"
+        off = apart if "apart" in found else str(after["words"]).partition(":")[0]
+        fine, unclear = "intervals hold what they promise", "there is no sign that intervals are off"
+        return {"off": off, "fine": fine, "unclear": unclear}[after["verdict"]]
     if culprits_of(after):
-        there = [name for name, _ in culprits_of(before)]
-        return f"{first}; after {named} it is {_for_culprits(after, there)}."
-    apart = [row["parts"].get("apart") for row in (before, after)]
-    if apart[0] and apart[0] == apart[1]:
-        return f"{first}, before and after {named}."
-    if after["verdict"] == "off" and "held" in after["parts"]:
-        return f"{first}; after {named} {str(after['words']).partition(':')[0]}."
+        return f"it is {_for_culprits(after, [name for name, _ in culprits_of(before)])}"
+    if "apart" in found:
+        return _for_each(rows, label, found["apart"], said=bool(_for_each(rows, NONE, found["apart"])))
     if after["verdict"] == "off":
-        worse = ", worse than before" if after["parts"].get("worse") else ""
-        differ = ": calibration and test disagree" if after["parts"].get("differ") else ""
-        differ = differ or (": gross outliers decide the factor" if after["parts"].get("spoiled") else "")
-        return f"{first}; after {named} it is {_wrong_size(after)}{worse}{differ}."
-    then = {"fine": "it is the right size", "unclear": "there is no sign that it is off"}[after["verdict"]]
-    if after["estimate"] is None or (after["verdict"] == "unclear" and _further(before, after)):
-        then = "whether it is cannot be told"
-    if "held" in after["parts"]:
-        then = {"fine": "intervals hold what they promise"}.get(
-            after["verdict"], "there is no sign that intervals are off"
-        )
-    then = f"it {doubts[1]}" if doubts[1] else then
-    same = before["verdict"] == after["verdict"] and doubts == ["", ""] and "held" not in after["parts"]
-    return f"{first}, before and after {named}." if same else f"{first}; after {named} {then}."
+        worse = ", worse than before" if found.get("worse") else ""
+        differ = ": calibration and test disagree" if found.get("differ") else ""
+        differ = differ or (": gross outliers decide the factor" if found.get("spoiled") else "")
+        return f"it is {_wrong_size(after)}{worse}{differ}"
+    if doubt := _doubt(rows, label):
+        return f"it {doubt}"
+    if after["verdict"] == before["verdict"] and not _doubt(rows, NONE):
+        return ""
+    if after["verdict"] == "fine":
+        return "it is the right size"
+    unknown = after["estimate"] is None or _further(before, after)
+    return "whether it is cannot be told" if unknown else "there is no sign that it is off"
 
 
 def _doubt(rows: Sequence[Row], label: str) -> str:
@@ -124,6 +155,30 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
     return f"may be {times(gravest['estimate'], gravest['low'], gravest['high'])}{for_whom}"
 
 
+def _for_each(rows: Sequence[Row], label: str, kind: str, *, said: bool = False) -> str:
+    """How wrong sigma is for the two outputs or groups that are furthest apart; "" unless it is off for all.
+
+    said: whether the two were just named.
+    """
+    rows = [row for row in rows if (row["recalibration"], row["question"]) == (label, "size")]
+    parts = [row for row in rows if row.get(kind) is not None]
+    if not parts or any(row["verdict"] != "off" for row in parts):
+        return ""
+    ends = sorted(parts, key=lambda row: row["estimate"])
+    first, last = (row for row in parts if row in (ends[0], ends[-1]))
+    if said and len(parts) == 2:
+        return f"{times(first['estimate'])} and {_beside(times(first['estimate']), times(last['estimate']))}"
+    more = f", and off for every {kind}" if len(parts) > 2 else ""
+    told = _beside(times(first["estimate"]), times(last["estimate"]))
+    return f"{times(first['estimate'])} for {first['name']}, {told} for {last['name']}{more}"
+
+
+def _beside(first: str, second: str) -> str:
+    """What the second says that the first has not said."""
+    value, _, side = second.partition(" times ")
+    return second if not side else value if first.endswith(side) else f"{value} {side}"
+
+
 def culprits_of(row: Row) -> Sequence[tuple[str, float]]:
     """Outputs or groups whose sigma is the wrong size where that of most is not, the gravest first."""
     return row["parts"].get("culprits", ())
@@ -132,15 +187,13 @@ def culprits_of(row: Row) -> Sequence[tuple[str, float]]:
 def _for_culprits(row: Row, there: Sequence[str] = ()) -> str:
     """How wrong sigma is for the gravest, and for all others; "there" where it was just named."""
     name, value = culprits_of(row)[0]
-    said = f"{times(value)} {'there' if name in there else f'for {name}'}"
+    same, said = name in there, times(value)
+    where = "there" if same else f"for {name}"
     rest = row["parts"].get("rest")
-    if rest is None:
-        return said
-    if rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR:
-        return f"{said} and the right size elsewhere"
-    return said + (
-        f", {times(rest[0])} elsewhere" if rest[1] > 1 or rest[2] < 1 else ", with no sign of that elsewhere"
-    )
+    if rest is not None and rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR:
+        return f"{said} {where}" if same else f"{said} {where} and the right size elsewhere"
+    known = rest is not None and (rest[1] > 1 or rest[2] < 1)
+    return f"{said} {where}, {_beside(said, times(rest[0]))} elsewhere" if known else f"{said} {where}"
 
 
 def _further(before: Row, after: Row) -> bool:
@@ -150,12 +203,10 @@ def _further(before: Row, after: Row) -> bool:
 
 
 def _wrong_size(row: Row) -> str:
-    if row["parts"].get("apart"):
-        return f"the wrong size for every {row['parts']['apart']}"
     return times(row["estimate"]) + although(row["estimate"], row["parts"]) if row["estimate"] else ""
 
 
-def for_whom_not(rows: Sequence[Row], label: str, besides: Sequence[str] = ()) -> str:
+def _odd_ones(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
     """Outputs and groups for which something is off that is not off for all of them, the gravest size first."""
     found: dict[str, list[Row]] = {}
     common = {question for question, row in whole(rows, label).items() if row["verdict"] == "off"}
@@ -166,13 +217,20 @@ def for_whom_not(rows: Sequence[Row], label: str, besides: Sequence[str] = ()) -
             off = [row for row in asked if row["verdict"] == "off"]
             for row in () if question in common and len(off) == len(asked) else off:
                 found.setdefault(row["name"], []).append(row)
-    gravest = sorted(found.items(), key=lambda one: -max(map(distance, one[1])))
-    names = [
-        f"{name} ({', '.join(row['question'] for row in some)})"
-        for name, some in gravest
-        if name not in besides
-    ]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return dict(sorted(found.items(), key=lambda one: -max(map(distance, one[1]))))
+
+
+def for_whom_not(rows: Sequence[Row], label: str) -> str:
+    """Name those for which something is off that is not off for all of them, and what."""
+    odd = _odd_ones(rows, label)
+    return _listed([f"{name} ({', '.join(map(fault, some))})" for name, some in odd.items()], 3)
+
+
+def fault(row: Row) -> str:
+    """What is off, in a word or two."""
+    if row["question"] == "size":
+        return "too sure" if too_sure(row) else "not sure enough"
+    return FAULTS[row["question"]]
 
 
 def whose_average(rows: Sequence[Row], label: str) -> str:
@@ -184,5 +242,8 @@ def whose_average(rows: Sequence[Row], label: str) -> str:
     return f"{100 * CONTENT:.0f} % intervals hold {cases} % of the cases; of a patient's cases, {patients} % on average"
 
 
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{'; '.join(words[:-1])}; and {words[-1]}"
+def _listed(words: Sequence[str], most: int) -> str:
+    """The first of them, and how many more."""
+    more = [f"{len(words) - most} more"] if len(words) > most else []
+    *first, last = [*words[:most], *more] or [""]
+    return f"{', '.join(first)} and {last}" if first else last

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.cases import Cases, labelled, name_of
+from ..core.checks import number_of
 from ..core.elements import every_element
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
@@ -276,6 +277,10 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
     if one.question == "size" and asked.recalibration != NONE:
         first = before.get((asked.output, asked.group))
         parts |= _since(first, asked, found, off=off)
+    if asked.test.effective < LEAST:
+        parts["few"] = number_of(
+            asked.test.clusters, f"test {'patient' if asked.test.of_patients else 'case'}"
+        )
     several = asked.test.several
     reply = Reply(
         found.value, low, high, off, parts, found.reason, asked.test.unit, asked.test.law.name, several
@@ -336,6 +341,8 @@ def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> li
         names = [row["name"] for _, row in odd]
         named = [[name, row["estimate"]] for name, (_, row) in zip(names, odd)]
         parts = {**rows[0]["parts"], "culprits": named, "rest": ends, "differ": False}
+        if len(each) == 2:  # what they were before is named, too
+            parts["two"] = kind
         words = culprit_words(names, [row["words"] for _, row in odd], ends)
         rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": parts}
         break

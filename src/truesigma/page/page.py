@@ -58,13 +58,17 @@ FIGURES = 6  # significant figures of the numbers in the page
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The page, its first sentence, the tables behind its figures by section and column, and its words about shift."""
+    """The page, its first sentence, the tables behind its figures by section and column, and its words about shift.
+
+    `advice`: which other recalibration would be chosen, if any.
+    """
 
     page: str
     headline: str
     tables: Mapping[str, Mapping[str, list[Any]]]
     shift: str = ""
     questions: Sequence[Mapping[str, Any]] = ()  # answers, as `Evaluation.questions`
+    advice: str = ""
 
     def write(self, path: str | Path) -> None:
         """Write the page to a file, atomically."""
@@ -144,7 +148,8 @@ def report(
         begun = [pool.submit(section, subject) for section in SECTIONS]
         scored = scoring.result()
         made = [one.result() for one in begun]
-    sections = [headline.section(subject, scored), *(one for one in made if one is not None)]
+    advice = headline.advice_of(subject)
+    sections = [headline.section(subject, scored, advice), *(one for one in made if one is not None)]
     sections += [
         scores.section(subject, scored),
         origin.section(subject, notes or {}),
@@ -153,7 +158,7 @@ def report(
     page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in sections if one.table}
     moved = " ".join(shift.sentences(subject, shift.table(subject)))
-    done = Report(page, headline.sentence(subject, scored), tables, moved, subject.answers)
+    done = Report(page, headline.sentence(subject, scored), tables, moved, subject.answers, advice)
     if path is not None:
         done.write(path)
     return done

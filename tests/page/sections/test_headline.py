@@ -126,7 +126,7 @@ def test_outputs_that_are_off_are_named_with_a_link():
         )
     words, made = words_of(*sets)
     assert "<h2>By output</h2>" in made.page
-    assert "output 2 (size)" in words
+    assert "output 2 (too sure)" in words
     assert '<a href="#breakdown">' in made.page
 
 

@@ -10,11 +10,12 @@ from ...core.arrays import Host
 from ...core.cases import Cases, labelled, name_of, output_of
 from ...core.law import Undefined
 from ...evaluation.bootstrap import Estimate, estimate
+from ...evaluation.headline import fault
 from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
 from ...evaluation.replicates import Resampling, factor_rows, from_rows, replicate
-from ...evaluation.verdicts import RISK, too_sure
+from ...evaluation.verdicts import RISK
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
@@ -28,7 +29,6 @@ FACTOR = (
     "means that sigma is half of what it should be. "
 )
 FINE = ("", RIGHT, NO_SIGN)
-OFF = {"skill": "no skill", "centre": "biased", "size": "", "knowing": "uneven", "shape": "of another shape"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +121,8 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     """Say what is off; "" if nothing was asked."""
     if not rows:
         return ""
-    off = {row["question"]: row for row in rows if row["verdict"] == "off"}
-    words = dict(OFF)
-    if "size" in off:
-        words["size"] = "too sure" if too_sure(off["size"]) else "not sure enough"
-    if off:
-        return ", ".join(words[question] for question in off)
+    if off := [row for row in rows if row["verdict"] == "off"]:
+        return ", ".join(map(fault, off))
     fine = any(row["question"] == "size" and row["verdict"] == "fine" for row in rows)
     return RIGHT if fine else NO_SIGN
 

@@ -1,7 +1,6 @@
 """The first screen: the answer in plain words, what looks like a mistake, and five questions with their verdicts."""
 
 import math
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...core.recalibration import factors_of
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
 from ...evaluation.doubts import doubts, few_patients
-from ...evaluation.headline import for_whom_not, headline, told, whose_average
+from ...evaluation.headline import first_sentence, for_whom_not, headline, other_faults, told, whose_average
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import RISK
 from ..blocks import Section, paragraph, whiskers
@@ -38,22 +37,19 @@ COLUMNS = [
 ]
 
 
-def section(subject: Subject, scores: list[Score]) -> Section:
+def section(subject: Subject, scores: list[Score], advice: str) -> Section:
     before, after = _coverage(subject, scores)
     factor = factor_of(subject, clusters_of(subject.calibration))
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
     notes = (
-        _remedy(subject),
+        advice,
         _about(subject),
         few_patients(subject.calibration) if factor is not None else "",
         groups_not_counted(subject),
     )
-    first, mark, more = re.match(r"(.*?)(?: (But|Also,) (.*))?$", _first(subject)).groups()  # type: ignore[union-attr]
     body = [
-        paragraph(first, kind="headline"),
-        paragraph(f"{mark} {more}", kind="lead")
-        if mark
-        else "",  # what speaks against it, in smaller letters
+        paragraph(first_sentence(subject.answers, subject.label, _named(subject)), kind="headline"),
+        *[paragraph(words, kind="lead") for words in [other_faults(subject.answers, subject.label)] if words],
         *[paragraph(words, kind="alert") for words in _alerts(subject)],
         element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
         _answers(subject, factor),
@@ -79,12 +75,8 @@ def title_of(subject: Subject) -> str:
 def sentence(subject: Subject, scores: list[Score]) -> str:
     """Write the first sentences of the page, as plain text."""
     words = _held(subject, *_coverage(subject, scores))
-    return f"{_first(subject)} {words}".replace("\N{NO-BREAK SPACE}", " ")
-
-
-def _first(subject: Subject) -> str:
-    """Say what follows from the five answers."""
-    return headline(subject.answers, subject.label, _named(subject))
+    said = headline(subject.answers, subject.label, _named(subject))
+    return f"{said} {words}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _answers(subject: Subject, factor: Estimate | None) -> Html:
@@ -160,7 +152,7 @@ def clusters_of(calibration: Cases) -> int:
     return int(some.sum()) if names is None else len(np.unique(np.asarray(names)[some]))
 
 
-def _remedy(subject: Subject) -> str:
+def advice_of(subject: Subject) -> str:
     """Say which other recalibration the calibration cases need, if its gain is beyond chance; otherwise nothing.
 
     If calibration and test cases disagree, what one gains says nothing about the other.
@@ -172,7 +164,7 @@ def _remedy(subject: Subject) -> str:
         return ""
     if next(row for row in better.rows if row["recalibration"] == better.choice)["high"] >= 0:
         return ""
-    return f"{capital(remedy_words(better, subject.label))}."
+    return f"{capital(remedy_words(better, subject.label))}: --recalibrate {better.choice}"
 
 
 def groups_not_counted(subject: Subject) -> str:
