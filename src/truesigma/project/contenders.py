@@ -13,7 +13,7 @@ SIDES = (112, 176, 256)  # pixels of the longest side
 APART = 1.2  # ratio below which two sides are as good as one
 PRETRAINED = 160  # pixels of the longest side, for a network that takes ten times as long
 SKEWED = 0.25  # share of the targets' range below which their median lies
-RATE, PUBLISHED_RATE = 2e-3, 4e-4  # of new weights, and of those that start from published ones
+RATE, PUBLISHED_RATE = 2e-3, 2e-4  # of new weights, and of those that start from published ones
 
 
 @dataclass(frozen=True)

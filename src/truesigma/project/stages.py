@@ -58,6 +58,7 @@ def trained(work: Work, member: int, *, time_limit: float | None = None, say: Sa
         workers=project.train.workers,
         say=say,
         data=data,
+        linear_start=True,
     )
 
 

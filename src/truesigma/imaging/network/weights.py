@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .tensors import read_tensors
 
-__all__ = ["load_weights"]
+__all__ = ["is_whole", "load_weights"]
 
 CLASSIFIERS = ("fc.", "classifier.", "head.", "head_fc.", "last_linear.")
 
@@ -23,7 +23,7 @@ def load_weights(net: nn.Module, file: str | Path) -> None:
     net: from `build`. file: safetensors, or torch's own format with plain tensors (nothing is unpickled).
     """
     state = _read(Path(file))
-    whole = any(name.startswith("backbone.") for name in state)
+    whole = _whole(state)
     target = net if whole else getattr(net, "backbone", net)
     assert isinstance(target, nn.Module)
     wanted = target.state_dict()
@@ -47,6 +47,15 @@ def load_weights(net: nn.Module, file: str | Path) -> None:
                 "was it trained with other outputs, heads or channels?"
             )
     target.load_state_dict(fitted, strict=False)
+
+
+def is_whole(file: str | Path) -> bool:
+    """Tell whether a file has the weights of a whole two-head network, not of a backbone alone."""
+    return _whole(_read(Path(file)))
+
+
+def _whole(state: Mapping[str, Tensor]) -> bool:
+    return any(name.startswith("backbone.") for name in state)
 
 
 def _read(file: Path) -> dict[str, Tensor]:

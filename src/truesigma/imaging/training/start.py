@@ -9,8 +9,10 @@ from ..data.dataset import DataSet
 from ..data.source import Source
 from ..network.tensors import read_values
 from ..network.two_head import TwoHead, build
+from ..network.weights import is_whole
 from ..recipe import TrainingRecipe
 from .folder import LAST
+from .linear_start import fit_mean
 from .loop import Trained, train
 
 
@@ -33,6 +35,7 @@ def train_run(
     say: Callable[[str], None] | None = None,
     data: DataSet | None = None,
     test: bool = False,
+    linear_start: bool = False,
     **training: Any,
 ) -> Trained:
     """Read a data set, build a network and train it; the same call resumes a run that was stopped.
@@ -50,6 +53,7 @@ def train_run(
         say: is called with what will be done, and progress is shown; None: quiet.
         data: what the source reads, if it was read before.
         test: look at the test split in every fifth epoch; it chooses nothing.
+        linear_start: where only the backbone has weights, begin with the best linear reading of its features.
         training: further options of `train`, such as time_limit, checkpoint_every and workers.
 
     Returns:
@@ -73,6 +77,8 @@ def train_run(
         seed=seed,
         inputs=len(data.inputs),
     )
+    if linear_start and not begun and (pretrained or (weights is not None and not is_whole(weights))):
+        fit_mean(net, data, device)
     if say is not None:
         say(_data_line(data))
         say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
