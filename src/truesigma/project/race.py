@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RACE = "race"  # the plan that is not one: validation decides
 FILE, TRIALS = "run.json", "race"  # what is decided, and the folder of the networks that it is decided by
-SHORT = 0.2  # of the minutes, for the first round
+SHORT = 0.25  # of the minutes, for the first round
 FINISH = 0.9  # of what is left, for the networks that count; then draws and the report
 ON = 2  # plans at most in the second round
 NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much

@@ -61,12 +61,10 @@ def train_run(
     """
     folder = Path(out)
     data = source.load() if data is None else data
-    backbone = _absolute(backbone)
     begun = resume and (folder / LAST).is_file()
-    record = source.record(data) | {"start": _start(pretrained, weights)}
     # A run that is resumed has its weights: nothing is fetched for it again.
     net = build(
-        backbone,
+        _absolute(backbone),
         data.channels,
         data.outputs,
         recipe,
@@ -77,7 +75,7 @@ def train_run(
         seed=seed,
         inputs=len(data.inputs),
     )
-    if linear_start and not begun and (pretrained or (weights is not None and not is_whole(weights))):
+    if linear_start and not begun and (pretrained or (weights and not is_whole(weights))):
         fit_mean(net, data, device)
     if say is not None:
         say(_data_line(data))
@@ -95,7 +93,7 @@ def train_run(
         devices=devices,
         resume=resume,
         quiet=say is None,
-        record=record,
+        record=source.record(data) | {"start": _start(pretrained, weights)},
         test=test,
         **training,
     )
