@@ -277,3 +277,15 @@ def test_other_libraries_and_masks():
         score = plugins.load("metrics", name).score
         options = {"level": 0.5} if name == "coverage" else {}
         assert score(found, y, **options) == pytest.approx(score(kept, y[keep], **options), rel=1e-12)
+
+
+def test_evidential_regression_is_one_line():
+    """Student's t with degrees of freedom by case has both parts of the variance (Amini et al., 2020, equation 5)."""
+    rng = np.random.default_rng(0)
+    g, v, a, b = rng.normal(size=30), *rng.uniform(1.5, 5, size=(3, 30))
+    prediction = ts.Prediction.from_scipy(stats.t(2 * a, g, np.sqrt(b * (1 + v) / (v * a))))
+    np.testing.assert_allclose(prediction.variance, b / (a - 1) + b / (v * (a - 1)))
+    draws = rng.normal(g, np.sqrt(1 / rng.gamma(a, 1 / b, size=(200_000, 30)) * (1 + 1 / v)))
+    np.testing.assert_allclose(
+        np.quantile(draws, 0.9, axis=0), prediction.quantile(0.9), rtol=0.03, atol=0.03
+    )
