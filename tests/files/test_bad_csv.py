@@ -27,7 +27,7 @@ CSV = {
     ),
     "quantiles and bounds": (
         "target,lower_90,upper_90,q05,q95\n1,2,3,4,5\n",
-        "bounds such as lower_90 beside",
+        "of bounds and of quantiles",
     ),
     "quantiles and samples": ("target,sample_0,sample_1,q05,q95\n1,2,3,4,5\n", "of quantiles and of samples"),
     "samples and a location": (

@@ -176,7 +176,6 @@ def test_a_table_of_bounds_from_calibrate_to_apply(tmp_path, run):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (("lower", "upper"), "do not say their level"),
         (("lower_90", "upper_80"), "has no partner"),
         (("lower_90", "upper_90", "lower_50"), "has no partner"),
         (("lower_190", "upper_190"), "has no partner, or no level"),
@@ -199,3 +198,10 @@ def test_what_cannot_be_conformalized_is_said():
     one = ts.Prediction([0.0], aleatoric=[1.0], law=Stated((0.9,), [[-1.0]], [[1.0]]))
     with pytest.raises(ValueError, match=r"no bounds at 0.5, .* expected 0.5, 0.9"):
         fitted(one)
+
+
+def test_bounds_of_any_name_are_chosen(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("target,lower,upper\n1,0,2\n2,1,4\n")
+    chosen = {"lower_90": "lower", "upper_90": "upper"}
+    assert ts.read(path, columns=chosen).prediction.interval(0.9).upper.tolist() == [2, 4]

@@ -1,6 +1,5 @@
 """Apply a card to a file of predictions: its uncertainty recalibrated, interval bounds added, the rest as it was."""
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +32,7 @@ from ..files.fields import (
 from ..files.npz import list_members, open_members, read_members
 from ..files.parquet import with_texts, write_parquet
 from ..files.roles import Columns, chosen_of, named, renamed, with_names
-from ..files.spellings import is_spelled
+from ..files.spellings import column_of
 from ..files.store import check_suffix, law_cell, names_in, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, check_network
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 USUAL = (0.9,)  # levels that are written by default
 UNTOUCHED = "none"  # in the column `recalibration`: what `predict` writes if no card was applied
-_BOUND = re.compile(r"(lower|upper)_[\d.]+(_\d+)?")
 
 
 def apply_file(
@@ -369,7 +367,7 @@ def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
 def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:
     """Whether a column has the network's own bounds, which the recalibrated ones replace."""
     own = fields.get("recalibration") == UNTOUCHED or "bounds" in fields
-    return own and (_BOUND.fullmatch(name) is not None or is_spelled(name))
+    return own and column_of(name) is not None
 
 
 def _refuse_doubled(

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import Host
 from ..core.checks import number_of
-from .bounds import is_bound, with_bounds
+from .bounds import with_bounds
 from .disk import BadFile
 from .fields import (
     CONSTANTS,
@@ -33,6 +33,7 @@ from .fields import (
 )
 from .parquet import read_parquet, texts_in, with_texts
 from .roles import Columns, listed, named, read_as, renamed
+from .spellings import column_of
 from .synonyms import rename_hint
 from .tables import EMPTY, FALSE, TRUE, is_number, may_be_thousands, read_csv, read_head
 
@@ -83,7 +84,9 @@ def case_table(path: Path, columns: Columns | None = None) -> "pa.Table":
     names = renamed(head.names, columns)
     bare = not set(PARTS) & set(map(stem_of, names))  # then bounds take the place of a scale
     types = {
-        k: pa.float64() for k, one in enumerate(names) if stem_of(one) in NUMBERS or (bare and is_bound(one))
+        k: pa.float64()
+        for k, one in enumerate(names)
+        if stem_of(one) in NUMBERS or (bare and column_of(one) is not None)
     }
     types |= {k: pa.bool_() for k, one in enumerate(names) if stem_of(one) == "mask"}
     for point in "." if head.separator == "," else ".,":

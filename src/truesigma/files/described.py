@@ -11,10 +11,10 @@ from ..core.arrays import to_host
 from ..core.cases import Cases
 from ..core.law import Law
 from ..core.values import Draws, Prediction
-from .bounds import is_bound
 from .disk import check_like, fingerprint
 from .fileset import FileSet
 from .roles import LABELLING, ROLES, taken_columns
+from .spellings import column_of
 from .store import read, read_new
 
 LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
@@ -112,7 +112,7 @@ def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:
     if "columns" not in about:
         return None
     for role, names in about["columns"].items():
-        if not is_bound(role):
+        if column_of(role) is None:
             check_like(result, role, ROLES, "columns")
         check_like(result, names, [str], f"columns.{role}")
     return {**dict.fromkeys(LABELLING), **about["columns"]}

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .bounds import is_bound
 from .disk import BadFile
 from .fields import GROUP, PARTS, is_field, is_group, names_field, stem_of
 from .parquet import texts_in, with_texts
+from .spellings import column_of
 from .synonyms import ELSEWHERE, plain
 
 LABELLING = (
@@ -39,7 +39,7 @@ def role_of(role: str) -> str:
     >>> role_of("prediction"), role_of("sd"), role_of("q_0.05")
     ('location', 'scale', 'q_0.05')
     """
-    if role in ROLES or is_bound(role):
+    if role in ROLES or column_of(role):
         return role
     for known in ROLES:
         if plain(role) in (known, *ELSEWHERE.get(known, ())):
@@ -77,7 +77,7 @@ def _with_ends(names: Sequence[str], ends: Mapping[str, str]) -> list[str]:
     for k, name in enumerate(names):
         for old, new in ends.items():
             stem = name.removesuffix(old)
-            if stem != name and (is_field(stem) or is_bound(stem) or "mc_error" in stem):
+            if stem != name and (is_field(stem) or column_of(stem) or "mc_error" in stem):
                 found[k] = stem + new
     return found
 
@@ -97,7 +97,7 @@ def _outputs_in(names: Sequence[str]) -> list[str]:
 
 
 def _is_bound_of(name: str, end: str) -> bool:
-    return name.endswith(end) and is_bound(name.removesuffix(end))
+    return name.endswith(end) and column_of(name.removesuffix(end)) is not None
 
 
 def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:

@@ -1,10 +1,11 @@
-"""Columns of quantiles and of samples, in the spellings that people have; what could be read in two ways is refused.
+"""Columns of quantiles, samples and bounds, in the spellings of people; what could be read in two ways is refused.
 
 | columns | read as |
 | --- | --- |
 | `q_0.05`, `q0.05`, `quantile_0.05`, `0.05` | the quantile at that probability |
 | `q05`, `q95`, `q97.5`, `p10`, `p2.5`, `model-q-10` | the quantile at so many per cent |
-| `model-lo-90`, `model-hi-90` | the ends of the central interval of 90 % |
+| `model-lo-90`, `model-hi-90` | the quantiles that are the ends of the central interval of 90 % |
+| `lower_90`, `upper_90` | the ends of an interval of 90 %, of which nothing else is known |
 | `sample_0`, `sample_1`, ... | samples |
 """
 
@@ -14,104 +15,111 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..core.arrays import Host
-from ..core.laws.quantiles import Quantiles
+from ..core.laws.quantiles import Quantiles, Stated
 from ..core.laws.samples import Samples
-from ..core.varying import Varying
 from .disk import BadFile
 
 ALL = -1  # the output of a column, or an array, that has no number of one
 NUMBER = r"(\d+|\d*\.\d+)"
-OUTPUT = r"(?:_(0|[1-9]\d*))?"
 FORMS = {
-    form: re.compile(pattern + OUTPUT, re.IGNORECASE)
-    for form, pattern in {
-        "probability": r"(0?\.\d+)",
-        "q": rf"(?:q|quantile)_?{NUMBER}",
-        "p": rf"(?:p|percentile)_?{NUMBER}",
-        "percent": rf".+-q-{NUMBER}",
-        "lo": rf".+-lo-{NUMBER}",
-        "hi": rf".+-hi-{NUMBER}",
-    }.items()
+    "probability": r"(0?\.\d+)",
+    "q": rf"(?:q|quantile)_?{NUMBER}",
+    "p": rf"(?:p|percentile)_?{NUMBER}",
+    "percent": rf".+-q-{NUMBER}",
+    "lo": rf".+-lo-{NUMBER}",
+    "hi": rf".+-hi-{NUMBER}",
+    "lower": rf"lower_{NUMBER}",
+    "upper": rf"upper_{NUMBER}",
+    "sample": r"sample_(\d+)",
 }
-SAMPLE = re.compile(r"sample_(\d+)" + OUTPUT)
+OUTPUT = r"(?:_(0|[1-9]\d*))?"
+PATTERNS = {form: re.compile(pattern + OUTPUT, re.IGNORECASE) for form, pattern in FORMS.items()}
+KINDS = {"lower": "bounds", "upper": "bounds", "sample": "samples"}  # all others are quantiles
 
 
-def quantile_of(name: str) -> tuple[float | None, int] | None:
-    """The probability and the output of a quantile's column; no probability where it could be read in two ways.
+def column_of(name: str) -> tuple[str, float | None, int] | None:
+    """The kind of a column, its probability (of samples the number), and its output; None for other columns.
 
-    >>> quantile_of("q05"), quantile_of("m-hi-90"), quantile_of("q_0.5_1"), quantile_of("q025"), quantile_of("age")
-    ((0.05, -1), (0.95, -1), (0.5, 1), (None, -1), None)
+    There is no probability where it could be read in two ways.
+
+    >>> column_of("m-hi-90"), column_of("q_0.5_1"), column_of("q025"), column_of("age")
+    (('quantiles', 0.95, -1), ('quantiles', 0.5, 1), ('quantiles', None, -1), None)
     """
-    for form, pattern in FORMS.items():
+    for form, pattern in PATTERNS.items():
         if match := pattern.fullmatch(name):
             number, output = match.groups()
-            return _probability(form, number), ALL if output is None else int(output)
+            return KINDS.get(form, "quantiles"), _key(form, number), ALL if output is None else int(output)
     return None
 
 
-def _probability(form: str, number: str) -> float | None:
+def _key(form: str, number: str) -> float | None:
     value, decimal = float(number), "." in number
-    if form in ("lo", "hi"):
-        return round((1 - value / 100) / 2 if form == "lo" else (1 + value / 100) / 2, 10)
-    if form == "probability" or (form == "q" and decimal and value < 1):
+    if form in ("lo", "lower"):
+        return round((1 - value / 100) / 2, 10)
+    if form in ("hi", "upper"):
+        return round((1 + value / 100) / 2, 10)
+    if form in ("probability", "sample") or (form == "q" and decimal and value < 1):
         return value
     two_ways = (form == "p" and decimal and value < 1) or (form == "q" and not decimal and len(number) != 2)
     return None if two_ways else round(value / 100, 10)
 
 
-def is_spelled(name: str) -> bool:
-    """Whether a column has a quantile or a sample."""
-    return quantile_of(name) is not None or SAMPLE.fullmatch(name) is not None
-
-
-def law_in(names: Sequence[str], column: Callable[[str], Host]) -> Varying | None:
-    """Read the quantiles or the samples of a table, as they are, (case, output..., quantile); None if it has none.
+def law_in(names: Sequence[str], column: Callable[[str], Host]) -> Quantiles | Samples | Stated | None:
+    """Read the quantiles, samples or bounds of a table, as they are, (case, output..., quantile); None if it has none.
 
     >>> columns = {"q05": np.array([1.0]), "q95": np.array([3.0])}
     >>> law_in(list(columns), columns.__getitem__).values
     array([[1., 3.]])
     """
-    quantiles: dict[float, dict[int, str]] = {}
-    samples: dict[float, dict[int, str]] = {}
+    found: dict[str, dict[float, dict[int, str]]] = {"bounds": {}, "quantiles": {}, "samples": {}}
     unclear = []
     for name in names:
-        if match := SAMPLE.fullmatch(name):
-            _add(samples, int(match[1]), ALL if match[2] is None else int(match[2]), name)
-        elif (read := quantile_of(name)) is not None:
-            if read[0] is None:
-                unclear.append(name)
-            else:
-                _add(quantiles, read[0], read[1], name)
-    if unclear and len(unclear) + len(quantiles) > 1:
+        kind, key, output = column_of(name) or ("", None, ALL)
+        if kind and key is None:
+            unclear.append(name)
+        elif kind and key is not None:
+            outputs = found[kind].setdefault(key, {})
+            if output in outputs:
+                raise BadFile(
+                    f"columns {outputs[output]!r} and {name!r} are both the quantile at {key:g}; expected one. "
+                    "Remove the other."
+                )
+            outputs[output] = name
+    several = [kind for kind, columns in found.items() if len(columns) > (kind != "bounds")]
+    if unclear and len(unclear) + len(found["quantiles"]) > 1 and several != ["bounds"]:
         raise BadFile(
             f"column {unclear[0]!r} could be a quantile at several probabilities; call it by the one that is meant, "
             f"such as q_0.025, or say --column q_0.025={unclear[0]}, in Python columns={{'q_0.025': {unclear[0]!r}}}; "
             f"{unclear[0]}=none leaves it out."
         )
-    several = [one for one in (quantiles, samples) if len(one) > 1]
     if len(several) > 1:
         raise BadFile(
-            "there are columns of quantiles and of samples; expected one of the two. Leave one out."
+            f"there are columns of {' and of '.join(several)}; expected one of them. Leave the others out, or call "
+            "bounds by their probabilities, q_0.05 and q_0.95."
         )
     if not several:
         return None
-    found = several[0]
-    values = np.stack([_outputs(found, key, column) for key in sorted(found)], axis=-1)
-    return Samples(values) if found is samples else Quantiles(tuple(sorted(found)), values)
+    columns = found[several[0]]
+    keys = tuple(sorted(columns))
+    if several == ["bounds"]:
+        _check_partners(columns)
+    values = np.stack([_outputs(columns, key, column) for key in keys], axis=-1)
+    if several == ["samples"]:
+        return Samples(values)
+    return Quantiles(keys, values) if several == ["quantiles"] else _stated(keys, values)
 
 
-def _add(found: dict[float, dict[int, str]], key: float, output: int, name: str) -> None:
-    outputs = found.setdefault(key, {})
-    if output in outputs:
-        raise BadFile(
-            f"columns {outputs[output]!r} and {name!r} are both the quantile at {key:g}; expected one. "
-            "Remove the other."
-        )
-    outputs[output] = name
+def _check_partners(columns: Mapping[float, Mapping[int, str]]) -> None:
+    for key, outputs in columns.items():
+        if not 0 < key < 1 or round(1 - key, 10) not in columns:
+            raise BadFile(
+                f"column {next(iter(outputs.values()))!r} has no partner, or no level; expected lower_90 and upper_90 "
+                "for bounds of 90 %, and with several outputs lower_90_0, upper_90_0 and so on."
+            )
 
 
-def _outputs(found: Mapping[float, Mapping[int, str]], key: float, column: Callable[[str], Host]) -> Host:
-    outputs, first = found[key], next(iter(found.values()))
+def _outputs(columns: Mapping[float, Mapping[int, str]], key: float, column: Callable[[str], Host]) -> Host:
+    outputs, first = columns[key], next(iter(columns.values()))
     if set(outputs) not in ({ALL}, set(range(len(outputs)))) or set(outputs) != set(first):
         raise BadFile(
             f"columns {sorted(first.values())} and {sorted(outputs.values())} are not of the same outputs; expected "
@@ -119,3 +127,15 @@ def _outputs(found: Mapping[float, Mapping[int, str]], key: float, column: Calla
         )
     parts = [column(outputs[output]) for output in sorted(outputs)]
     return parts[0] if ALL in outputs else np.stack(parts, axis=1)
+
+
+def _stated(keys: tuple[float, ...], values: Host) -> Stated:
+    """The intervals between the lower half of the ends and the upper one, the narrowest first."""
+    empty = np.isnan(values).any(axis=-1)
+    if empty.any():
+        raise BadFile(
+            f"a bound is empty in row {np.nonzero(empty)[0].min() + 1}; expected numbers in every row."
+        )
+    half = len(keys) // 2
+    levels = tuple(round(1 - 2 * key, 10) for key in keys[:half][::-1])
+    return Stated(levels, values[..., :half][..., ::-1], values[..., half:])

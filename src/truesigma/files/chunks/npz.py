@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ..bounds import is_bound, with_bounds
+from ..bounds import with_bounds
 from ..disk import BadFile, reading
 from ..fields import PARTS
 from ..npz import (
@@ -26,6 +26,7 @@ from ..npz import (
     without_location,
 )
 from ..roles import Columns, renamed
+from ..spellings import column_of
 from ..synonyms import warn_near_misses
 from .reader import Fields, Next, Opened, Stored, cut, numbers_of
 
@@ -37,7 +38,7 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
     texts = texts_of(path, read_members(path, [m for m in members.values() if m.is_text]))
     members = {name: member for name, member in members.items() if not member.is_text}
     bounded = "bounded" in texts.get("law", "") or not set(PARTS) & set(members)
-    bounds = [name for name in names if bounded and is_bound(name)]
+    bounds = [name for name in names if bounded and column_of(name)]
     members |= open_members(path, bounds, columns)
     draws = members["mean"].shape[0] if "mean" in members else 1
     drawn = {"mean", "variance"} & set(members) if "mean" in members else set()
@@ -70,7 +71,9 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
 
 def _sizes(path: Path, members: dict[str, Member], drawn: set[str]) -> tuple[int, tuple[int, ...]]:
     """The number of cases and the axes of their outputs, which every array must have."""
-    known = [one for name, one in members.items() if name in ("location", "mean") or is_bound(name)]
+    known = [
+        one for name, one in members.items() if name in ("location", "mean") or column_of(name) is not None
+    ]
     if not known:
         raise without_location(path)
     main = members.get("location") or members.get("mean") or known[0]

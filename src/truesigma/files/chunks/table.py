@@ -5,12 +5,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..bounds import is_bound
 from ..columns import table_fields
 from ..disk import BadFile
 from ..fields import CONSTANTS, is_field, stem_of
 from ..parquet import parquet_file
 from ..roles import Columns, read_as, renamed
+from ..spellings import column_of
 from ..store import read_fields
 from ..synonyms import warn_near_misses
 from .reader import Fields, Opened
@@ -34,7 +34,7 @@ def open_parquet(path: Path, columns: Columns | None = None) -> Opened:
     warn_near_misses(names)
     outputs = head["location" if "location" in head else "bounds"].shape[1:]
     # Others, such as the images themselves, may be larger than memory.
-    read = [old for old, new in zip(stored, names) if is_field(stem_of(new)) or is_bound(new)]
+    read = [old for old, new in zip(stored, names) if is_field(stem_of(new)) or column_of(new)]
 
     def chunks(rows: int) -> Iterator[Fields]:
         with parquet_file(path, **PAGEWISE) as file:
