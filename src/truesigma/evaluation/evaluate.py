@@ -40,6 +40,7 @@ class Evaluation:
     unit: str = ""
     ask: Callable[[], list[dict[str, Any]]] | None = None  # the five questions
     checkpoint: str = ""  # of the network that made the predictions, where it is known
+    names: tuple[str, ...] = ()  # of the outputs
     groups: Mapping[str, "Evaluation"] = field(default_factory=dict)  # of each group, if that was asked for
 
     @cached_property
@@ -194,8 +195,8 @@ def evaluate(
         seen = next(int(some[key][0]) for some in sums if key in some)
         sizes = {"calibration": count, "test": seen, "repeats": len(tested)}
         asking = ask if group is None else None
-        unit, checkpoint = fitted_on.unit, fitted_on.checkpoint
-        return Evaluation(chosen, tuple(rows), fitted, sizes, unit, asking, checkpoint)
+        about = {name: getattr(fitted_on, name) for name in ("unit", "checkpoint", "names")}
+        return Evaluation(chosen, tuple(rows), fitted, sizes, ask=asking, **about)
 
     starts = f"{CASES} "
     names = sorted({key.removeprefix(starts) for some in sums for key in some if key.startswith(starts)})
