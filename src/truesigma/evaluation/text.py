@@ -345,11 +345,13 @@ def factor_doubt(fitted: Recalibration, checkpoint: str = "") -> str:
     )
 
 
-def _factors(evaluation: "Evaluation") -> list[str]:
+def _factors(
+    recalibrations: Mapping[str, Recalibration], checkpoint: str, names: Sequence[str] = ()
+) -> list[str]:
     """The factors of fitted recalibrations, by their labels, and doubts about them."""
     notes = []
-    for label, fitted in evaluation.recalibrations.items():
-        said = factor_text(fitted, evaluation.names), factor_doubt(fitted, evaluation.checkpoint)
+    for label, fitted in recalibrations.items():
+        said = factor_text(fitted, names), factor_doubt(fitted, checkpoint)
         notes += [f"{label}: {words}" for words in said if words]
     return notes
 
@@ -361,4 +363,4 @@ def _notes(evaluation: "Evaluation") -> tuple[str, ...]:
             reasons.setdefault(row["label"], f"{row['label']} could not be fitted: {row['reason']}")
         elif row["value"] is None and not _unasked(row):
             reasons.setdefault(row["metric"], f"{row['metric']} is not defined: {row['reason']}")
-    return (*_factors(evaluation), *reasons.values())
+    return (*_factors(evaluation.recalibrations, evaluation.checkpoint, evaluation.names), *reasons.values())
