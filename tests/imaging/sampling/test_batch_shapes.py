@@ -14,7 +14,7 @@ from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments
 @pytest.mark.parametrize("draws", [1, 3])
 def test_small_and_uneven_batches(net, images, sizes, draws):
     batches = images[: sum(sizes)].split(sizes)
-    found = dropout_draws(net, batches, draws=draws, seed=2, masks="independent")
+    found = dropout_draws(net, batches, draws=draws, seed=2, masks="independent", chunk=1)
     assert found.mean.shape == (draws, sum(sizes), 2)
     np.testing.assert_allclose(found.mean, plain_loop(net, batches, draws, 2)[0], rtol=1e-5, atol=1e-6)
 
@@ -57,11 +57,11 @@ def test_dense_outputs(second):
 def test_channels_last_is_kept():
     net, seen = Heads(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Dropout(0.5), nn.Flatten()), 4 * 36), []
     x = torch.randn(2, 3, 8, 8)
-    expected = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
+    expected = dropout_draws(net, [x], draws=2, seed=0, masks="independent", chunk=1)
     net.to(memory_format=torch.channels_last)
     # By the strides: `is_contiguous` of torch 2.11 says no while it traces, when the number of cases is a symbol.
     net.body[1].register_forward_pre_hook(lambda _, x: seen.append(x[0].stride(1) == 1))
-    found = dropout_draws(net, [x], draws=2, seed=0, masks="independent")
+    found = dropout_draws(net, [x], draws=2, seed=0, masks="independent", chunk=1)
     assert seen
     assert all(seen)
     assert not np.array_equal(found.mean, expected.mean)  # masks follow the layout: the same law, other draws

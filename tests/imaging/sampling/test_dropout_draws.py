@@ -10,11 +10,10 @@ from torch import nn
 from truesigma.imaging.sampling.draws import dropout_draws, dropout_moments, ensemble_draws
 
 
-@pytest.mark.parametrize("chunk", [None, 1, 2, 3, 100])
 @pytest.mark.parametrize("training", [True, False])
-def test_equals_the_plain_loop_for_the_same_masks(net, images, chunk, training):
+def test_equals_the_plain_loop_for_the_same_masks(net, images, training):
     net.train(training)
-    draws = dropout_draws(net, images.split(3), draws=5, seed=3, masks="independent", chunk=chunk)
+    draws = dropout_draws(net, images.split(3), draws=5, seed=3, masks="independent", chunk=1)
     mean, variance = plain_loop(net, images.split(3), 5, 3)
     assert draws.mean.shape == (5, 7, 2)
     assert draws.variance.shape == (5, 7, 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from dropout_networks import convolutional, plain_loop
+from dropout_networks import convolutional
 
 from truesigma.imaging.sampling import fold as folding
 from truesigma.imaging.sampling.draws import dropout_draws
@@ -18,11 +18,11 @@ def test_chunks_follow_the_memory(net, images, monkeypatch):
         return one_pass(sampler, pieces, rest, handed, seeds, masks)
 
     monkeypatch.setattr(folding.Sampler, "_one_pass", watched)
-    whole = dropout_draws(net, [images], draws=10, seed=0, masks="independent")
+    whole = dropout_draws(net, [images], draws=10, seed=0)
     assert sizes == [10]
     sizes.clear()
     monkeypatch.setattr(folding, "_CPU_BYTES", 1)
-    small = dropout_draws(net, [images], draws=8, seed=0, masks="independent")
+    small = dropout_draws(net, [images], draws=8, seed=0)
     assert sizes == [3, 3, 2]  # passes of at least 16 cases: smaller ones are slower
     np.testing.assert_allclose(small.mean, whole.mean[:8], rtol=1e-5, atol=1e-6)
 
@@ -37,8 +37,9 @@ def test_running_out_of_memory_halves_the_chunk(net, images, monkeypatch):
 
     monkeypatch.setattr(folding.Sampler, "_one_pass", short)
     with pytest.warns(UserWarning, match="out of memory"):
-        draws = dropout_draws(net, [images], draws=10, seed=3, masks="independent")
-    np.testing.assert_allclose(draws.mean, plain_loop(net, [images], 10, 3)[0], rtol=1e-5, atol=1e-6)
+        draws = dropout_draws(net, [images], draws=10, seed=3)
+    expected = dropout_draws(net, [images], draws=10, seed=3, chunk=1)
+    np.testing.assert_allclose(draws.mean, expected.mean, rtol=1e-5, atol=1e-6)
 
 
 def test_the_prefix_runs_once_for_all_draws(images):

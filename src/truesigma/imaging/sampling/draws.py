@@ -57,8 +57,7 @@ def dropout_draws(
         chunk: draws in one pass of the rest. None: as many as fit the memory.
         masks: "common": draw n drops the same units in every image, so that an image has the same draws in any folder,
             batch, chunk and on any device, and the Monte-Carlo error of the draws is common to all cases.
-            "independent": every image has masks of its own, as published; they depend on the batches, and on a GPU
-            or with `compile` on the chunk.
+            "independent": every image has masks of its own, as published; they depend on the batches and the chunk.
 
     Returns:
         Draws on the host, mean (draw, case, output...) and variance in float32.

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..data.batches import placing
@@ -45,10 +45,9 @@ class Sampler:
     def draw(self, batch: Tensor, number: int, draws: int, use: Callable[[int, Any], None]) -> None:
         """Call `use(draws, outputs)` with outputs of axes (draw * case, ...) until there are enough draws.
 
-        Common masks depend on the sampler's seed and the draw. Independent ones also depend on the batch's number. For
-        these, on the CPU, each draw has a generator of its own: the result is that of a plain loop that seeds torch
-        before each pass, whatever the chunk. Elsewhere this would take a kernel for each draw and mask, so a chunk is
-        seeded by its first draw.
+        Common masks depend on the sampler's seed and the draw. Independent ones also depend on the batch's number and
+        the chunk, which is seeded by its first draw: with a chunk of 1 they are those of a plain loop that seeds torch
+        before each pass.
         """
         device, common = batch.device, self.masks == "common"
         pieces = self._prepare(batch)
@@ -150,8 +149,6 @@ class Sampler:
             ]
             return [*folded, *given[len(folded) :]]
 
-        if device.type == "cpu" and not self.compile and draws > 1 and not masks:
-            return _EachDraw(rest.body, seeds).run(*fold(*handed))
         seed_generators(device, seeds[0])
         return self._captured(rest, draws, lambda *given: rest.call(*fold(*given)))(*handed, *masks)
 
@@ -201,49 +198,6 @@ def _at_once(pieces: Partition, cases: int, device: torch.device) -> int:
     # Beyond, kernels fall back to slow 64-bit indices.
     indexed = (2**31 - 1) // max(1, pieces.largest * cases)
     return max(1, min(fits, indexed))
-
-
-class _EachDraw(fx.Interpreter):
-    """Run a graph with folded draws; random operations run for each draw with that draw's generator."""
-
-    def __init__(self, body: fx.GraphModule, seeds: list[int]) -> None:
-        super().__init__(body)
-        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-
-    def run_node(self, n: fx.Node) -> Any:
-        if not n.meta.get("random"):
-            return super().run_node(n)
-        if n.target is torch.ops.aten.dropout.default and n.meta["axis"] == 0 and 0 < n.args[1] < 1:  # type: ignore[operator]
-            return self._dropout(self.env[n.args[0]], n.args[1])  # type: ignore[index, arg-type]
-        parts = []
-        for draw, generator in enumerate(self.generators):
-            args, kwargs = fx.map_arg((n.args, n.kwargs), partial(self._part, draw=draw))
-            torch.default_generator.set_state(generator.get_state())
-            parts.append(n.target(*args, **kwargs))  # type: ignore[operator]
-            generator.set_state(torch.default_generator.get_state())
-        return _join(parts, n.meta["axis"])
-
-    def _dropout(self, x: Tensor, p: float) -> Tensor:
-        """Compute dropout as torch does, in place, but with masks from each draw's own generator."""
-        noise = torch.empty_like(x)
-        for part, generator in zip(noise.chunk(len(self.generators)), self.generators):
-            part.bernoulli_(1 - p, generator=generator)
-        return noise.div_(1 - p).mul_(x)
-
-    def _part(self, node: fx.Node, draw: int) -> Any:
-        value, axis, draws = self.env[node], node.meta.get("axis"), len(self.generators)
-        if axis is None:
-            return value
-        if isinstance(value, int):
-            return value // draws
-        length = value.shape[axis] // draws
-        return value.narrow(axis, draw * length, length)
-
-
-def _join(parts: list[Any], axis: Any) -> Any:
-    if isinstance(axis, list):
-        return tuple(_join(list(part), a) for part, a in zip(zip(*parts), axis))
-    return torch.cat(parts, dim=axis)
 
 
 @contextmanager
