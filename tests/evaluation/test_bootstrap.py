@@ -14,8 +14,6 @@ from truesigma.evaluation.bootstrap import bootstrap, paired
 from truesigma.evaluation.replicates import (
     Replicates,
     Resampling,
-    factor_rows,
-    from_rows,
     metric_rows,
     replicate,
 )
@@ -267,15 +265,6 @@ def test_what_is_not_defined_says_why():
     assert one.value is not None
     assert one.low is None
     assert "one case" in one.reason
-
-
-def test_the_factor_that_is_still_needed():
-    cases = make(cases=500, factor=0.5)
-    plan = Resampling.of(cases)
-    found = from_rows([factor_rows(cases)], plan)[0]
-    fitted = ts.recalibrate.sigma.fit(cases.prediction, cases.target)
-    assert found.value == pytest.approx(fitted.factor, rel=1e-12)
-    assert found.drawn.std() == pytest.approx(fitted.standard_error, rel=0.1)
 
 
 @pytest.mark.parametrize(

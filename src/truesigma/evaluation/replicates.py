@@ -20,9 +20,8 @@ from ..core.arrays import Host, workers
 from ..core.cases import Cases
 from ..core.checks import check_level
 from ..core.elements import blocks
-from ..core.factors import factor_of
 from ..core.law import Undefined
-from ..core.scores import Mean, Options, Summed, request, value_of, weight_of
+from ..core.scores import Options, Summed, request, value_of, weight_of
 
 By = Literal[
     "auto", "case", "patient", "group"
@@ -295,17 +294,6 @@ def stack_rows(cases: Cases, sums: Summed, options: Options, into: Host | None =
 def mean_of(sums: Host) -> float:
     """The mean from what the rows of a `Mean` add up to; NaN if there is nothing."""
     return float(sums[1] / sums[0]) if sums[0] > 0 else math.nan
-
-
-def factor_rows(cases: Cases, into: Host | None = None) -> tuple[Rows, Finish]:
-    """Rows of the factor that sigma scaling would still need: 1 where the scale is right."""
-    moment = cases.prediction.law.moment
-
-    def finish(sums: Host) -> float | Undefined:
-        factor = factor_of(np.array([0.0, *sums]), moment)
-        return Undefined("nothing is left to fit a factor on.") if factor is None else factor
-
-    return stack_rows(cases, Mean(lambda e: e.ratio("total", "mean")), {}, into), finish
 
 
 def _number(finish: Finish, sums: Host) -> float:

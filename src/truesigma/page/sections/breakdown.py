@@ -8,13 +8,12 @@ import numpy as np
 
 from ...core.arrays import Host
 from ...core.cases import Cases, labelled, name_of, output_of
-from ...core.law import Undefined
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.headline import fault
 from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS
-from ...evaluation.replicates import Resampling, factor_rows, from_rows, replicate
+from ...evaluation.replicates import Resampling, replicate
 from ...evaluation.verdicts import RISK
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
@@ -25,9 +24,10 @@ SHOWN = MOST_OUTPUTS
 TITLE = "For whom"
 RIGHT, NO_SIGN = "as promised", "no sign against it"
 FACTOR = (
-    "“Factor still needed” is what sigma scaling fitted on this part alone would multiply sigma by: 1 is right, 2 "
-    "means that sigma is half of what it should be. "
+    "“Factor still needed” is that of “Is sigma the right size?”, with the error of both sets: 1 is right, 2 means "
+    "that sigma is half of what it should be. "
 )
+NO_FACTOR = Estimate(None)
 FINE = ("", RIGHT, NO_SIGN)
 
 
@@ -42,7 +42,7 @@ class Subset:
     sigma: float
     before: Estimate
     after: Estimate
-    factor: Estimate
+    factor: Estimate = NO_FACTOR  # that is still needed
     verdict: str = ""  # what the five questions found
 
 
@@ -97,24 +97,26 @@ def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: R
     before, after = pair[0], pair[-1]
     coverage = ("coverage", {"level": subject.level})
     drawn = replicate(before, [coverage], plan) + replicate(after, [coverage, "rmse"], plan)
-    try:
-        drawn += from_rows([factor_rows(after, plan.code)], plan)
-    except Undefined as reason:
-        drawn.append(reason)
-    held, reached, error, factor = (estimate(one, plan, share=k < 2) for k, one in enumerate(drawn))
+    held, reached, error = (estimate(one, plan, share=k < 2) for k, one in enumerate(drawn))
     inside = slice(None) if after.prediction.mask is None else after.prediction.mask
     sigma = float(np.sqrt(np.mean(sigma_of(after.prediction)[inside] ** 2)))
-    return Subset(kind, name, len(after), error, sigma, held, reached, factor)
+    return Subset(kind, name, len(after), error, sigma, held, reached)
 
 
 def _judged(subject: Subject, parts: list[Subset]) -> list[Subset]:
-    """Give each part its verdict, as the five questions found it."""
-    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in subject.answers:
-        for kind, name in (("group", row["group"]), ("output", row["name"])):
-            if row["recalibration"] == subject.label and row[kind] is not None:
-                rows.setdefault((kind, str(name)), []).append(row)
-    return [replace(part, verdict=_verdict(rows.get((part.kind, part.name), []))) for part in parts]
+    """Give each part its verdict and its factor, as the five questions found them."""
+    found = []
+    for part in parts:
+        place = subject.label, part.name
+        rows = [
+            r
+            for r in subject.answers
+            if r[part.kind] is not None and (r["recalibration"], r["name"]) == place
+        ]
+        sizes = [row for row in rows if row["question"] == "size" and "held" not in row["parts"]]
+        factor = Estimate(*(sizes[0][end] for end in ("estimate", "low", "high"))) if sizes else part.factor
+        found.append(replace(part, verdict=_verdict(rows), factor=factor))
+    return found
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -139,11 +141,11 @@ def section(subject: Subject) -> Section | None:
             body += [paragraph(_summary(kind, some, subject)), _table(subject, kind, some[:SHOWN])]
         if len(some) > SHOWN:
             body.append(paragraph(f"The {SHOWN} most off of {len(some)} {kind}s are shown.", kind="note"))
+    factor = FACTOR if any(part.factor.value for part in parts) else ""
     words = how_to_read(
-        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group), "
-        f"without the error of the recalibration itself. {'' if _kept(subject) else FACTOR}A part is called off where "
-        f"one of the five questions is, corrected for the number of parts (Holm, {percent(RISK)} over all). Groups of "
-        f"fewer than {LEAST} cases are left out."
+        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group). "
+        f"{factor}A part is called off where one of the five questions is, corrected for the number of parts (Holm, "
+        f"{percent(RISK)} over all). Groups of fewer than {LEAST} cases are left out."
     )
     title = TITLE if by_group else "By output"
     return Section("breakdown", title, [*body, words], "", columns([_row(part) for part in parts]))
@@ -162,11 +164,6 @@ def _unjudged(subject: Subject, judged: int) -> str:
     largest = f", the {MOST} largest" if judged == MOST else ""
     done = "shown" if subject.plan.by == "group" else "judged"
     return f"{judged} of {count:,} groups are {done}: those of at least {LEAST} test cases{largest}."
-
-
-def _kept(subject: Subject) -> bool:
-    """Whether the recalibration leaves sigma, so that its size says nothing about what was repaired."""
-    return any("held" in row["parts"] for row in subject.answers if row["recalibration"] == subject.label)
 
 
 def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
@@ -189,7 +186,7 @@ def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
 
 def _table(subject: Subject, kind: str, parts: Sequence[Subset]) -> Html:
     head = [kind, "cases", f"{percent(subject.level)} intervals hold", "", "before", "RMSE"]
-    head += [] if _kept(subject) else ["mean sigma", "factor still needed"]
+    head += ["mean sigma", "factor still needed"] if any(part.factor.value for part in parts) else []
     rows = []
     for part in parts:
         off = "" if part.verdict in FINE else " off"

@@ -141,7 +141,7 @@ def _about(subject: Subject) -> str:
         sizes += f" (of {number_of(plan.units, plan.by)}{read})"
     return (
         f"Cases: {sizes}, {len(subject.calibration):,} calibration. Brackets: {percent(CONFIDENCE)} "
-        f"each; all verdicts share a risk of {percent(RISK)}."
+        f"each, after recalibration with its own error; all verdicts share a risk of {percent(RISK)}."
     )
 
 

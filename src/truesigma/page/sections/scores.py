@@ -81,7 +81,7 @@ def _scored(
     scores = []
     for k, (name, metric, options) in enumerate(lines):
         share = metric == "coverage"
-        values = {label: estimate(rows[k], plan, share=share) for label, rows in drawn.items()}
+        values = {label: _around(estimate(rows[k], plan, share=share)) for label, rows in drawn.items()}
         change = None
         first, second = drawn[BEFORE][k], drawn[subject.label][k]
         if subject.recalibrated and isinstance(first, Replicates):
@@ -89,6 +89,13 @@ def _scored(
         title = _title(name, metric, options)
         scores.append(Score(name, metric, title, options, values, change, ideal[k], plan.replicates))
     return scores
+
+
+def _around(found: Estimate) -> Estimate:
+    """Drop an interval that does not hold its own estimate, as that of what chance lifts above 0 may not."""
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    return found if found.low <= found.value <= found.high else Estimate(found.value)
 
 
 def _rounded(change: Estimate, size: float) -> Estimate:
