@@ -63,7 +63,7 @@ def from_quantiles(quantiles: Mapping[float, Any], mask: Any = None) -> Predicti
         location,
         scale**2,
         mask,
-        lambda m, s: Quantiles(levels, standardised(values, m, s), max(crossed, 0)),
+        lambda m, s: Quantiles(levels, standardised(values, m, s)),
     )
 
 

@@ -29,7 +29,6 @@ class Varying:
 
     name: ClassVar[str] = ""
     ARRAYS: ClassVar[tuple[str, ...]] = ()
-    COUNTS: ClassVar[tuple[str, ...]] = ()  # numbers that add up where laws are joined
     words: ClassVar[str] = "this law"  # for it, in errors
     at_levels: ClassVar[bool] = False  # whether nothing but quantiles or intervals is known
     unit: float = 1.0
@@ -66,8 +65,7 @@ class Varying:
     @property
     def shared(self) -> tuple[Any, ...]:
         """What laws must share to be joined: all but what is of each case."""
-        apart = {*self.ARRAYS, *self.COUNTS}
-        own = {name: value for name, value in vars(self).items() if name not in apart and name[0] != "_"}
+        own = {name: one for name, one in vars(self).items() if name not in self.ARRAYS and name[0] != "_"}
         widths = [getattr(self, name).shape[1:] for name in self.ARRAYS]
         return self.name, sorted(own.items()), widths
 
@@ -79,7 +77,7 @@ class Varying:
             )
         arrays = {name: np.concatenate([getattr(one, name) for one in parts]) for name in self.ARRAYS}
         made = self.each(lambda a: a)
-        vars(made).update(arrays, **{name: sum(getattr(one, name) for one in parts) for name in self.COUNTS})
+        vars(made).update(arrays)
         return made
 
     def fits(self, shape: tuple[int, ...]) -> bool:

@@ -25,11 +25,7 @@ LABELLING = (
 )  # of the cases; all others are of the prediction, or the target
 ROLES = ("target", "location", *PARTS, *LABELLING)
 Columns = Mapping[str, str | Sequence[str] | None]
-YS = {
-    "y_true": "target",
-    "y_pred": "location",
-    "y_std": "scale",
-}  # as others call all of them: nothing to guess
+YS = ("y_true", "y_pred", "y_std")  # as others call all of them: nothing to guess
 ASIDE = " (not read)"  # appended to the name of a column whose role another one has
 
 
@@ -87,22 +83,19 @@ def _outputs_in(names: Sequence[str]) -> list[str]:
     found = [name.removeprefix("location_") for name in names if name.startswith("location_")]
     found = [name for name in found if not name.isdigit() and not name.startswith("mc_error")]
     if not any(stem_of(name) == "location" for name in names) and not found:  # but perhaps quantiles
-        ends = [name.removeprefix("target_") for name in names if name.startswith("target_")]
-        return [
-            end for end in ends if not end.isdigit() and any(_is_bound_of(name, f"_{end}") for name in names)
-        ]
+        ends = [name.removeprefix("target") for name in names if name.startswith("target_")]
+        bounds = {
+            end for end in ends for name in names if name.endswith(end) and column_of(name.removesuffix(end))
+        }
+        return [end[1:] for end in ends if end in bounds and not end[1:].isdigit()]
     if "location" in names or {*PARTS} & {*names}:
         return found if "location" not in names else []
     return [name for name in found if any(f"{stem}_{name}" in names for stem in ("target", *PARTS))]
 
 
-def _is_bound_of(name: str, end: str) -> bool:
-    return name.endswith(end) and column_of(name.removesuffix(end)) is not None
-
-
 def _with_roles(names: Sequence[str], columns: Columns) -> list[str]:
     if {"y_pred", "y_std"} <= {*map(stem_of, names)} and not {"location", *PARTS} & {*map(stem_of, names)}:
-        columns = {role: name for name, role in YS.items() if name in map(stem_of, names)} | {**columns}
+        columns = {role_of(name): name for name in YS if name in map(stem_of, names)} | {**columns}
     taken: dict[str, str] = {}
     columns = {role_of(role): chosen for role, chosen in columns.items()}
     for role, chosen in columns.items():

@@ -43,11 +43,9 @@ class Quantiles(_Known):
 
     probability: tuple[float, ...]
     values: Any
-    crossings: int = 0  # cases whose quantiles had to be sorted
     name = "quantiles"
     words = "quantiles"
     ARRAYS = ("values",)
-    COUNTS = ("crossings",)
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -107,7 +105,7 @@ class Quantiles(_Known):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "probability": list(self.probability), "crossings": self.crossings}
+        return {**super().to_dict(), "probability": list(self.probability)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
