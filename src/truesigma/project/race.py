@@ -38,6 +38,7 @@ FINISH = 0.9  # of what is left, for the networks that count; then draws and the
 ON = 2  # plans at most in the second round
 NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much
 NETWORKS, MOST_NETWORKS = 3, 5  # that the time is shared out to; more where epochs are at their most
+FEW = 10  # epochs of a network with fewer of which two networks are better than three
 LEAST, MOST = 2, 150  # epochs of a plan; with fewer it does not compete
 DRAWS = 1000  # of the bootstrap
 
@@ -208,7 +209,10 @@ def _second_round(
 
     device, data = ready[0].work.device, ready[0].work.data
     at_once = _at_once(device)
-    each = FINISH * (end - seconds_here(device)) / math.ceil((NETWORKS + len(ready) - 1) / at_once)
+    left = FINISH * (end - seconds_here(device))
+    each = left / math.ceil((NETWORKS + len(ready) - 1) / at_once)
+    if each < FEW * max(one.pace for one in ready):  # fewer networks, and longer ones
+        each = left / math.ceil((1 + len(ready)) / at_once)
     tasks = []
     for number, one in enumerate(ready):
         epochs = int(np.clip(each / one.pace, LEAST, MOST))
