@@ -236,7 +236,7 @@ def test_a_law_of_few_patients_is_not_judged():
     rows = ask(parts[0].cases(patient=patients), parts[1].cases(patient=np.arange(400)), names=("isotonic",))
     words = {row["recalibration"]: row["words"] for row in rows if row["question"] == "shape"}
     assert words["isotonic"] == "cannot be told: its law is of too few cases or groups (2)"
-    assert "Normal law: gap" in words["none"]  # which was not fitted
+    assert "Normal law: shares off by" in words["none"]  # which was not fitted
 
 
 def test_a_factor_for_each_output_is_asked_with_its_own_error():

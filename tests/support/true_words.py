@@ -233,7 +233,7 @@ def _few(groups, w, before):
 
 
 THIRDS = rf"(its thirds|thirds of the prediction) hold {N}, {N}, {N} %"
-GAP = rf"gap {N}, chance {N} %"
+GAP = rf"shares off by up to {N} %, by chance {N} %"
 FEW = r"cannot be told: too few cases or groups \((\d+)\)"
 FEWER = "(?:too few cases or patients for a verdict; )?"
 WORSE = "(, and recalibration made it worse)?"

@@ -228,7 +228,7 @@ def shape(reply: Reply) -> Judged:
         return "unclear", f"cannot be told{': ' + reply.reason if reply.reason else ''}"
     beyond, inside = reply.parts["beyond_99"], reply.parts["inside_50"]
     law = LAWS.get(reply.law, reply.law)
-    gap = f"gap {100 * reply.value:.1f}, chance {100 * reply.parts['reference']:.1f} %"
+    gap = f"shares off by up to {100 * reply.value:.1f} %, by chance {100 * reply.parts['reference']:.1f} %"
     if reply.high <= CLOSE:
         return "fine", f"errors follow the {law} law{' closely' if reply.off else ''}: {gap}"
     if reply.off:

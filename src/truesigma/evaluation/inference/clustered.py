@@ -352,11 +352,14 @@ class Shape:
     effective: float  # bags of equal weight
 
 
-def shape(view: View) -> Shape:
-    """The distribution of z / s under its law, s fitted to each output, with the error of that fit."""
+def shape(view: View, *, sized: bool = True) -> Shape:
+    """The distribution of z / s under its law, s fitted to each output, with the error of that fit.
+
+    sized: False takes s for 1, where the law itself was fitted, size and all.
+    """
     power, weight, code, clusters, law = view.power, view.weight, view.code, view.clusters, view.law
     mean_power = output_means(power, weight)
-    size = mean_power ** (1 / law.moment)
+    size = mean_power ** (1 / law.moment) if sized else 1.0
     bags = min(clusters, BAGS)
     bag = code if clusters <= BAGS else (np.random.default_rng(0).permutation(clusters) % BAGS)[code]
     level = transform(view.z / size, law)
@@ -369,7 +372,7 @@ def shape(view: View) -> Shape:
     share = below.sum(axis=0)
     excess = (weight * (power / mean_power - 1)).sum(axis=1) / (law.moment * weight.sum())
     refitted = np.bincount(bag, weights=excess, minlength=bags)[:, None] * _slope(usual_law(law))
-    influence = spread_out(below - mass[:, None] * share + refitted, mass)
+    influence = spread_out(below - mass[:, None] * share + sized * refitted, mass)
     return Shape(share, influence, effective(mass))
 
 

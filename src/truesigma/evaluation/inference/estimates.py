@@ -262,12 +262,13 @@ def _shape(asked: Asked) -> Answer:
     if size.min() <= 0:
         which = "" if size.max() <= 0 else f" of {name_of(view.names, int(size.argmin()))}"
         return Answer(None, reason=f"every error{which} is 0")
-    seen = clustered.shape(view)
+    size = np.ones_like(size) if asked.kept else size
+    seen = clustered.shape(view, sized=not asked.kept)
     fitted = None
     if not has_terms(view.law):
         if own.clusters < LEAST:
             return Answer(None, reason=f"its law is of too few cases or groups ({own.clusters})")
-        fitted = clustered.shape(own)
+        fitted = clustered.shape(own, sized=not asked.kept)
     found = clustered.gap(seen, fitted)
     side = measured(view.mean(view.residual / (view.scale * size)))
     beyond = ~view.holds(0.99, size)
