@@ -230,3 +230,16 @@ def test_a_unit_is_given_to_files_that_say_none(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(words)
     assert "b.csv is in mm, and --unit says years" in capsys.readouterr().err
+
+
+def test_rows_of_two_files_are_no_leak(tmp_path, monkeypatch, capsys):
+    from truesigma.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(("a.csv", "b.csv")):
+        location, target = np.random.default_rng(seed).normal(size=(2, 30))
+        write(Cases(Prediction(location, scale=np.ones(30)), target), name)
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", "--calibration", "a.csv", "--test", "b.csv", "--replicates", "20"])
+    assert not stopped.value.code
+    assert "are in both" not in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 import truesigma as ts
 from truesigma.evaluation.apply import apply_file
 from truesigma.files.disk import BadFile
+from truesigma.files.roles import taken_columns
 
 RNG = np.random.default_rng(0)
 TARGET = RNG.normal(size=30)
@@ -123,3 +124,13 @@ def test_a_card_leaves_no_column_of_what_was_predicted_before(tmp_path, ending):
         columns = set(pd.read_csv(tmp_path / "b.csv").columns)
         assert {"lower_90", "upper_90", "age"} < columns
         assert not columns & set(names)
+
+
+def test_a_card_knows_which_columns_are_none(tmp_path):
+    frame = pd.DataFrame({"target": TARGET, "low": LOW, "q95": HIGH, "q1": 0.0})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    columns = {"q_0.05": "low", "q1": None}
+    described = taken_columns(ts.read(tmp_path / "a.csv", columns=columns), columns)
+    card = ts.calibrate(ts.read(tmp_path / "a.csv", columns=columns), data={"columns": described})
+    made = apply_file(card, tmp_path / "a.csv", tmp_path / "b.npz")
+    assert made.law.name == "quantiles"

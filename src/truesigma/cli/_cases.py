@@ -130,7 +130,9 @@ def _say_columns(opened: Sequence["CaseSet"]) -> None:
             for role, what in ROLES.items()
             if role in taken
         ]
-        others = {role: names for role, names in taken.items() if role not in ROLES and names != [role]}
+        others = {
+            role: names for role, names in taken.items() if role not in ROLES and names not in ([role], [])
+        }
         words += [f"{names[0]!r} is the {role}" for role, names in others.items()]
         if words:
             said.setdefault(", ".join(words), []).append(str(files.paths[0]))

@@ -132,7 +132,8 @@ def _columns_of(card: Card, source: Path) -> Columns:
     said = {role: chosen_of(chosen) for role, chosen in dict(card.data.get("columns", {})).items()}
     names = names_in(source) if said else []
     roles = {stem_of(name) for name in names}
-    return {role: chosen for role, chosen in said.items() if role not in roles and set(chosen) <= set(names)}
+    own = {role for role in roles if said.get(role)}
+    return {role: chosen for role, chosen in said.items() if role not in own and set(chosen) <= set(names)}
 
 
 def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:

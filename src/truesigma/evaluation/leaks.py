@@ -142,8 +142,8 @@ def warn_leaks(calibration: CaseSet, tested: Sequence[CaseSet]) -> None:
                 f"{both[0].name} is" if len(both) == 1 else f"{len(both)} files, such as {both[0].name}, are"
             )
             said.append(f"{some} fitted on and scored: these scores are too good. {FROM_ONE}")
-        elif calibration.whole is not None and test.whole is not None:
-            said.append(_shared(calibration.name, calibration.whole, test.name, test.whole))
+        elif calibration.given is not None and test.given is not None:
+            said.append(_shared(calibration.name, calibration.given, test.name, test.given))
         if both := sorted(paths & seen):
             said.append(
                 f"{len(both)} file(s) of test set {number} are in an earlier one, too, such as {both[0]}: the "

@@ -125,14 +125,20 @@ class CaseSet:
         for source in self.files.sources:
             yield from chunks_of(source, **how)
 
+    @property
+    def given(self) -> Cases | None:
+        """The cases in memory, without ids that only say their rows."""
+        return replace(self.whole, id=None) if self.whole is not None and self.rows_named else self.whole
+
     def described(self) -> dict[str, Any]:
         """The files that the cases came from, as results describe them; nothing where they were given."""
         if self.files is not None:
             return describe_files(self.files)
-        if self.whole is None or not self.paths:
-            return {}
-        whole = replace(self.whole, id=None) if self.rows_named else self.whole
-        return describe_file(self.paths[0], whole, **self.reading)
+        return (
+            describe_file(self.paths[0], self.given, **self.reading)
+            if self.given is not None and self.paths
+            else {}
+        )
 
 
 def open_set(

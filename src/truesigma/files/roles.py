@@ -151,7 +151,7 @@ def taken_columns(cases: Any, columns: Columns | None = None) -> dict[str, list[
     found = {}
     for role in dict.fromkeys((*ROLES, *given)):
         held = getattr(cases, role, None)
-        if role in given and chosen_of(given[role]):
+        if role in given and (chosen_of(given[role]) or column_of(role)):  # also that it is not read
             found[role] = chosen_of(given[role])
         elif role == "group":
             found |= {role: list(cases.groups)} if held is not None else {}
