@@ -34,7 +34,8 @@ def demo(
     seconds = time.monotonic() - began
     about = {"headline": made.headline, "seconds": round(seconds, 1), **read_json(out / "scores.json")}
     deliver(made.scores.rstrip(), {**about, "folder": str(out)}, json)
-    say(f"\n{made.headline}\n")
+    say(f"\n{made.headline}")
+    say("Trained at one hospital, judged at another, whose labels are noisier.\n")
     say(
         f"{seconds:.0f} s. Look at {out / 'report.html'}; the rest is described in {out / 'README.md'}. Then try"
     )

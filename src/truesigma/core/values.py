@@ -7,9 +7,9 @@ place afterwards changes the value, too, and should give a copy.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Never, TypeVar
+from typing import Any, NamedTuple, Never, TypeVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -135,16 +135,11 @@ class Draws:
         return f"Draws({sizes}{outputs}, {self.law.name})"
 
 
-@dataclass(frozen=True, eq=False)
-class Interval:
+class Interval(NamedTuple):
     """Lower and upper bounds, each with the axes of the location."""
 
     lower: Array
     upper: Array
-
-    def __iter__(self) -> Iterator[Array]:
-        """For `lower, upper = interval`."""
-        return iter((self.lower, self.upper))
 
     def __repr__(self) -> str:
         return f"Interval({number_of(self.lower.shape[0], 'case')})"

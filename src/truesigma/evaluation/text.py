@@ -306,7 +306,7 @@ def factor_text(fitted: Recalibration, names: Sequence[str] = ()) -> str:
         for name, one in factors.items()
     ]
     if "" in factors and factors[""].standard_error is None and hasattr(fitted, "standard_error"):
-        each[0] += ", its standard error unknown: all cases are of one patient"
+        each[0] += ", of unknown standard error"
     return f"factor{'' if '' in factors else 's'} {', '.join(each)}" if each else ""
 
 
