@@ -55,7 +55,9 @@ folder = "."
 """
 NEW_IMAGES = f"""
 The networks were trained at one hospital; the calibration and test cases are of another, whose labels are 1.8 times as
-noisy: that is why errors are larger there, and sigma too small. `data/` holds the simulated projections, `recipe.toml` what was run. `new.csv` has {NEW} other ones, predicted from
+noisy: that is why errors are larger there, and sigma too small.
+
+`data/` holds the simulated projections, `recipe.toml` what was run. `new.csv` has {NEW} other ones, predicted from
 their files in `new/data` with the first command above, in mm.
 """
 
