@@ -13,9 +13,9 @@ from ._options import (
     Law,
     Like,
     Missing,
-    Recalibrations,
     Recipe,
     Unit,
+    names_of,
     reading,
     split_choices,
 )
@@ -25,7 +25,10 @@ from ._output import check_output, deliver
 def report(
     calibration: CalibrationFiles,
     test: Annotated[list[str], Option(metavar="FILES", help="Cases to report about, with targets.")],
-    recalibrate: Recalibrations = "sigma",
+    recalibrate: Annotated[
+        str | None,
+        Option(autocompletion=names_of("recalibrate"), help="Comma list. [default: sigma; of quantiles cqr]"),
+    ] = None,
     shifted: Annotated[
         Path | None, Option(metavar="FILE", help="A second set, for shift; no targets needed.")
     ] = None,
@@ -55,7 +58,7 @@ def report(
 
     check_output(json, shifted, out)
     check_output(out, shifted, endings=(".html", ".htm"))
-    choices, how = split_choices(recalibrate), reading(column, missing, law)
+    choices, how = recalibrate and split_choices(recalibrate), reading(column, missing, law)
     sets = [one_set(calibration), one_set(test, "--test")]
     opened = open_sets(sets, how, outputs=[json, out], recipe=recipe, unit=unit, name_rows=True)
     files = {name: one.described() for name, one in zip(("calibration", "test"), opened)}

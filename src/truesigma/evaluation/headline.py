@@ -57,7 +57,7 @@ def first_sentence(rows: Sequence[Row], label: str, title: str = "") -> str:
         said.insert(0, f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
-    return " ".join(said)
+    return " ".join(filter(None, said))
 
 
 def other_faults(rows: Sequence[Row], label: str) -> str:
@@ -85,6 +85,8 @@ def other_faults(rows: Sequence[Row], label: str) -> str:
 
 def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
     before, after = (whole(rows, name)["size"] for name in (NONE, label))
+    if "bounds" in after["parts"]:  # what they hold is all that they say
+        return ""
     if "few" in after["parts"] and {before["verdict"], after["verdict"]} == {"unclear"}:
         return f"{after['parts']['few']} are too few to tell whether sigma is the right size."
     first, then = _before(rows, before, after), _after(rows, label, before, after)

@@ -19,8 +19,9 @@ from ..core.arrays import Host
 from ..core.cases import Cases, labelled, name_of
 from ..core.checks import number_of
 from ..core.elements import every_element
+from ..core.law import Normal
 from ..core.recalibration import Recalibration, applied
-from ..core.values import Prediction
+from ..core.values import Prediction, changed
 from ..core.varying import known_at_levels
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
@@ -87,8 +88,10 @@ def questions(
     copies = [twins(one) for one in (calibration, test)]
     found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
-        if known_at_levels(tested.law) or (label != NONE and tested is none[1] and NONE in recalibrated):
+        if label != NONE and (known_at_levels(tested.law) or tested is none[1]) and NONE in recalibrated:
             continue
+        if known_at_levels(tested.law):  # of which the answers about the location are kept
+            fitted_on, tested = (changed(one, law=Normal()) for one in (fitted_on, tested))
         view = partial(view_of, grouped=grouped)
         known = view(calibration, fitted_on, gone=gone[0], copies=copies[0])
         seen = view(test, tested, gone=gone[1], copies=copies[1])
@@ -113,7 +116,11 @@ def questions(
     return [
         row
         for label, (_, tested) in recalibrated.items()
-        for row in (_of(rows, label) if label in asked else _left_as_it_was(rows, label, tested))
+        for row in (
+            _of(rows, label)
+            if label in asked and not known_at_levels(tested.law)
+            else _left_as_it_was(rows, label, tested)
+        )
     ]
 
 
@@ -128,7 +135,7 @@ def _left_as_it_was(rows: Sequence[Row], label: str, tested: Prediction) -> list
     reason = "bounds alone say nothing of sigma and its law; look at their coverage"
     told = [row for row in _as_before(rows, label) if row["question"] in OF_LOCATION]
     return told + [
-        row
+        {**row, "parts": {"bounds": True}}
         for row in unanswered([label], reason)
         if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from ..core.arrays import workers
 from ..core.cases import Cases
 from ..core.values import Draws, Prediction
+from ..core.varying import known_at_levels
 from ..evaluation.fit import Choice, each
 from ..evaluation.recipe import Recipe
 from ..evaluation.replicates import By
@@ -83,7 +84,7 @@ def report(
     test: Cases,
     path: str | Path | None = None,
     *,
-    recalibrations: Iterable[Choice] = ("sigma",),
+    recalibrations: Iterable[Choice] | None = None,
     recipe: str | Recipe = "exact",
     shifted: Cases | Prediction | Draws | None = None,
     images: str | Path | None = None,
@@ -103,7 +104,7 @@ def report(
         test: the cases to report on; `patient`, `group` and `id` are used if they are there.
         path: of the page, an .html file; None writes none.
         recalibrations: names, with options as `"aux:hidden=4"`; the page is about the first (that is not none), the
-            others appear only in the table of scores.
+            others appear only in the table of scores. By default `sigma`, and of stated quantiles `cqr`.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         shifted: a second set, with or without targets, for the shift histograms.
         images: a folder with the cases' images, named by their ids, for thumbnails of the worst cases.
@@ -130,6 +131,8 @@ def report(
     """
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
+    if recalibrations is None:
+        recalibrations = ("cqr",) if known_at_levels(calibration.prediction.law) else ("sigma",)
     subject = make_subject(
         calibration,
         test,

@@ -11,11 +11,11 @@ from ..core import plugins
 from ..core.arrays import Host, to_host
 from ..core.cases import Cases
 from ..core.checks import check_level, check_weight
-from ..core.law import Normal, variance_ratio
+from ..core.law import variance_ratio
 from ..core.values import Draws, Prediction, changed
-from ..core.varying import known_at_levels, of_each
+from ..core.varying import of_each
 from ..evaluation.card import Card, describe
-from ..evaluation.fit import Choice, choose_all, each, fit_around
+from ..evaluation.fit import Choice, each, fit_around
 from ..evaluation.questions import answers
 from ..evaluation.recipe import Recipe, load_recipe
 from ..evaluation.replicates import By, Resampling
@@ -124,22 +124,17 @@ def make_subject(
     chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
     calibration, host = on_host(calibration), on_host(test)
     _check_outputs("test", host.prediction, calibration)
-    judged = calibration
-    wanted = choose_all(recalibrations, chosen).values()
-    about_bounds = any("bounds" in plugins.said(one.module, "NEEDS") for one in wanted)
-    if known_at_levels(calibration.prediction.law) and not about_bounds:
-        judged, host = (_with(c, changed(c.prediction, law=Normal())) for c in (judged, host))
-    fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], judged, chosen)
-    cards = {label: describe(one.fitted, judged, recipe=chosen) for label, one in fits.items()}
+    fits = fit_around([*recalibrations, BEFORE][0], [BEFORE, *recalibrations], calibration, chosen)
+    cards = {label: describe(one.fitted, calibration, recipe=chosen) for label, one in fits.items()}
     cases = {label: _with(host, card(host)) for label, card in cards.items()}
     plan = Resampling.of(host, by=by, replicates=replicates, seed=seed)
     clusters: Any = plan.by  # how `by` was read
-    asked = answers(judged, host, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
+    asked = answers(calibration, host, {k: one.fitted for k, one in fits.items()}, chosen, by=clusters)
     moved: Cases | Prediction | None = None
     if shifted is not None:
         given = on_host(shifted) if isinstance(shifted, Cases) else shifted
         made = cards[list(cards)[-1 if len(cards) < 2 else 1]](given)
-        _check_outputs("shifted", made, judged)
+        _check_outputs("shifted", made, calibration)
         moved = _with(given, made) if isinstance(given, Cases) else made
     return Subject(calibration, cases, cards, chosen, level, plan, asked, moved, images, files or {})
 

@@ -47,8 +47,9 @@ def section(subject: Subject, scores: list[Score], advice: str) -> Section:
         few_patients(subject.calibration) if factor is not None else "",
         groups_not_counted(subject),
     )
+    first = first_sentence(subject.answers, subject.label, _named(subject))
     body = [
-        paragraph(first_sentence(subject.answers, subject.label, _named(subject)), kind="headline"),
+        paragraph(first or _held(subject, before, after), kind="headline"),
         *[paragraph(words, kind="lead") for words in [other_faults(subject.answers, subject.label)] if words],
         *[paragraph(words, kind="alert") for words in _alerts(subject)],
         element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
@@ -76,7 +77,7 @@ def sentence(subject: Subject, scores: list[Score]) -> str:
     """Write the first sentences of the page, as plain text."""
     words = _held(subject, *_coverage(subject, scores))
     said = headline(subject.answers, subject.label, _named(subject))
-    return f"{said} {words}".replace("\N{NO-BREAK SPACE}", " ")
+    return f"{said} {words}".strip().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _answers(subject: Subject, factor: Estimate | None) -> Html:
