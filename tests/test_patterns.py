@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import truesigma
+from truesigma.files import spellings
 from truesigma.project import pixel_columns, variation
 
 LONG = 30_000  # characters: a quadratic pattern takes seconds, a linear one milliseconds
@@ -16,7 +17,12 @@ CALLS = {
     f"re.{one}" for one in ("compile", "match", "fullmatch", "search", "sub", "findall", "finditer", "split")
 }
 # Patterns that are not written in their call, by the name that they have there. The group is the user's own.
-ELSEWHERE = {"pattern": variation.UNITS.values(), "known": pixel_columns.AXES.values(), "group": ()}
+ELSEWHERE = {
+    "pattern": variation.UNITS.values(),
+    "known": pixel_columns.AXES.values(),
+    "pattern + OUTPUT": [pattern.pattern for pattern in spellings.PATTERNS.values()],
+    "group": (),
+}
 
 
 def patterns():

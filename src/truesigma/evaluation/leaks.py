@@ -26,7 +26,8 @@ CLUSTERS = {
 
 
 EXTENT_LIKE = {  # what `extent` adds to a card's data
-    **dict.fromkeys(("cases?", "outputs?", "patients?", "groups?"), int),
+    **dict.fromkeys(("cases?", "patients?", "groups?"), int),
+    "outputs?": int | None,  # None: maps of several sizes
     "range?": {"location": [[float]], "scale": [[float]]},
 }
 
