@@ -64,6 +64,18 @@ def test_miscalibration_is_beside_what_chance_makes_of_it():
     assert wrong.discrimination == pytest.approx(right.discrimination, rel=0.05)
 
 
+def test_of_a_thousand_cases_a_tenth_that_is_held_at_60_percent_is_found():
+    found = 0
+    for seed in range(20):
+        age, error = np.random.default_rng(seed).normal(size=(2, 1000))
+        p = Prediction(np.zeros(1000), scale=np.ones(1000))
+        one = slabs.table(
+            p, error * np.where(age > 1.2816, 1.96, 1.0), covariates={"age": age}, directions=100
+        )
+        found += one.worst + 1.96 * one.worst_error < 0.9
+    assert found >= 18
+
+
 def test_slabs_hold_what_counting_says_and_find_where_it_is_missing():
     rng = np.random.default_rng(3)
     age, error = rng.normal(size=(2, 2000))

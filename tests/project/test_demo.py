@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -125,3 +126,8 @@ def test_intervals_are_too_narrow_elsewhere_and_right_after_recalibration(tmp_pa
     assert 0.7 < held.pop("none") < 0.82
     assert all(abs(value - 0.9) < 0.03 for value in held.values())
     assert rank["none"] > 0.3  # sigma knows which needles are hard to see
+    test = ts.read(demo.folder / "test.npz")
+    with np.load(demo.folder / "data" / "projections.npz") as kept:
+        noise = dict(zip(kept["name"], kept["sigma"][:, 0]))
+    true = pd.Series([noise[name] for name in test.id])
+    assert all(pd.Series(scale).corr(true, method="spearman") > 0.8 for scale in test.prediction.scale.T)

@@ -104,7 +104,6 @@ class TwoHead(nn.Module):
         if link not in ("", "root"):
             raise ValueError(f"link = {link!r}: expected '' or 'root'")
         self.backbone, self.detached, self.inputs, self.link = backbone, detached, inputs, link
-        self.variances = variances
         self.before = nn.ReLU() if heads == "deep" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.signs = getattr(backbone, "signs", 0)

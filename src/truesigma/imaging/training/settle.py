@@ -42,13 +42,13 @@ def settle(job: Job) -> None:
     if not isinstance(net, TwoHead):
         return
     if net.detached:
-        net.follow(*(np.zeros(1) for _ in range(2)))
+        net.follow(np.zeros(1), np.zeros(1))
     seen = _validation(job)
     logs = seen.logs
     if net.detached:
         left = np.log(seen.errors) - logs
         left = left.clip(np.log(np.exp(left).mean(axis=0)) + LEAST)
-        if net.variances == "one":
+        if logs.shape[1] == 1:  # one for all outputs
             left = left.mean(axis=1, keepdims=True)
         told, weight, bias = learned(seen.evidence, left, seen.patient)
         net.follow(*(part if job.likelihood == "gaussian" else part / 2 for part in (weight, bias)))
@@ -78,8 +78,8 @@ def _gather(job: Job) -> None:
 class Seen(NamedTuple):
     """What one pass without dropout says of the validation cases, in float64.
 
-    evidence: what the last layer of the second head sees, (case, sign). errors: squared, at least 1e-12, and logs: of
-    the predicted variances, (case, output) both. patient: the number of each case's.
+    evidence: what the last layer of the second head sees, (case, sign). errors: squared, (case, output). logs: of the
+    predicted variances, likewise, or (case, 1). patient: the number of each case's.
     """
 
     evidence: Host
@@ -103,7 +103,7 @@ def _validation(job: Job) -> Seen:
     errors = np.square(means - split.target.double().cpu().numpy()).clip(SMALLEST)
     names = split.name if split.together is None or len({*split.together}) < MANY else split.together
     patient = np.unique(names, return_inverse=True)[1]
-    return Seen(signs, errors, np.broadcast_to(spreads, errors.shape), patient)
+    return Seen(signs, errors, spreads, patient)
 
 
 def learned(evidence: Host, left: Host, patient: Host) -> tuple[Host, Host, Host]:
