@@ -25,8 +25,8 @@ from tiny_backbone import trusted  # noqa: E402
 from .commands import COMMANDS, Command, contents  # noqa: E402
 
 WARM = (
-    "truesigma.project.run", "truesigma.imaging.prediction.predict", "truesigma.page", "truesigma.evaluation.maps",
-    "pyarrow.parquet", "nibabel", "project_files", "torch.utils.tensorboard",
+    "truesigma.project.run", "truesigma.imaging.prediction.predict", "truesigma.page", "project_files",
+    "torch.utils.tensorboard",
 )  # fmt: skip
 
 

@@ -37,14 +37,6 @@ def make_project(folder: Path) -> None:
     tiny(folder / "recipe.toml")
 
 
-def make_trained(folder: Path) -> None:
-    """The same with a trained network and its card."""
-    from project_files import call
-
-    make_project(folder)
-    assert call("--quiet", "run", folder / "recipe.toml", "--device", "cpu") == 0
-
-
 def make_predictions(folder: Path) -> None:
     """Files of predictions, to be scored."""
     import truesigma as ts
@@ -58,35 +50,12 @@ def make_predictions(folder: Path) -> None:
         )
 
 
-def make_maps(folder: Path) -> None:
-    """NIfTI maps, and a card for them."""
-    import nibabel
-
-    import truesigma as ts
-    from truesigma.evaluation.card import calibrate
-
-    rng = np.random.default_rng(0)
-    (folder / "maps").mkdir()
-    for k in range(6):
-        for name in ("location", "scale"):
-            voxels = rng.uniform(1, 2, (40, 40, 20)).astype(np.float32)
-            nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), folder / "maps" / f"p{k}_{name}.nii.gz")
-    ts.write(
-        calibrate(ts.Cases(ts.Prediction([0.0, 0.0], aleatoric=[1.0, 1.0]), [2.0, -2.0])),
-        folder / "card.json",
-    )
-
-
 COMMANDS = {
     "run": Command(make_project, "run recipe.toml -o out --device cpu"),
-    "predict": Command(
-        make_trained, "predict output/runs/0 --split test --draws 3 -o out/test.npz --device cpu"
-    ),
     "evaluate": Command(
         make_predictions,
         "evaluate --calibration c0.npz c1.npz --test t0.npz t1.npz t2.npz --keep out/sums --json out/scores.json",
     ),
-    "apply": Command(make_maps, "apply card.json maps -o out"),
 }
 
 

@@ -6,11 +6,9 @@ becomes `p1_sigma.nii.gz`, the recalibrated standard deviation, with the bounds 
 """
 
 import gzip
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +18,13 @@ from ..core.arrays import Host, to_host
 from ..core.law import Law, Undefined
 from ..core.values import Draws, Prediction
 from ..files.chunks import open_source
-from ..files.disk import BadFile, fingerprint, write_atomically
+from ..files.disk import BadFile, write_atomically
 from ..files.fields import from_fields, is_group
 from ..files.find import NIFTI, CaseFiles, find_sources
-from ..files.provenance import versions
 from .apply import bound_names, interval_fields
 from .card import Card
 
 LOCATION = "location"
-PROGRESS = ".truesigma-apply"  # lists the cases that are done until all are: the same call resumes
 LEVEL = 1  # of compression, as nibabel has it: 6 takes twice as long and saves a tenth
 
 
@@ -67,8 +63,7 @@ def apply_maps(
     """Recalibrate maps and write sigma and the bounds of intervals as compressed NIfTI in single precision.
 
     Affine, orientation codes, units and everything else in the header are those of the location. Voxels outside the
-    mask are 0. If the law has no variance, only the bounds are written. One case is in memory at a time. The same
-    call resumes one that was stopped.
+    mask are 0. If the law has no variance, only the bounds are written. One case is in memory at a time.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -86,16 +81,8 @@ def apply_maps(
     cases = find_maps(given)
     beginnings = _beginnings(cases, Path(out))
     _check_apart(cases, beginnings, levels)
-    job = _job(card, levels, law)
-    progress = Path(out) / PROGRESS
-    done = _finished(progress, job)
     made = []
     for source, begin in zip(cases, beginnings):
-        if source.mark in done:
-            made.append(done[source.mark])
-            if tick is not None:
-                tick(1)
-            continue
         prediction = _recalibrated(card, source, law)
         head = nibabel.load(source.files[LOCATION]).header
         files = []
@@ -108,38 +95,9 @@ def apply_maps(
             prediction.location.size if prediction.mask is None else int(np.count_nonzero(prediction.mask))
         )
         made.append(Maps(source.files[LOCATION], tuple(files), counted))
-        with progress.open("a", encoding="utf-8") as file:
-            marks = {name: fingerprint(name) for name in files}
-            file.write(
-                json.dumps({"job": job, "case": source.mark, "marks": marks, **asdict(made[-1])}) + "\n"
-            )
         if tick is not None:
             tick(1)
-    progress.unlink(missing_ok=True)
     return made
-
-
-def _job(card: Card, levels: Sequence[float], law: Law | str | None) -> str:
-    """Hash everything besides the case that its maps depend on."""
-    said = [card.to_dict(), list(levels), str(law), versions()["truesigma"]]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _finished(progress: Path, job: str) -> dict[str, Maps]:
-    """Find the unchanged maps that the same job wrote before it was stopped, by the marks of the cases."""
-    finished = {}
-    for line in progress.read_text(encoding="utf-8").splitlines() if progress.is_file() else ():
-        try:
-            said = json.loads(line)
-            whole = said["job"] == job and all(
-                fingerprint(file) == mark for file, mark in said["marks"].items()
-            )
-            made = Maps(said["source"], tuple(said["files"]), said["voxels"])
-        except (ValueError, KeyError, TypeError):  # the line that was being written
-            continue
-        if whole:
-            finished[said["case"]] = made
-    return finished
 
 
 def _check_apart(cases: Sequence[CaseFiles], beginnings: Sequence[str], levels: Sequence[float]) -> None:

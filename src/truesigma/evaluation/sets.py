@@ -324,11 +324,6 @@ def weighted_like(
     return changed(cases, weight=like(product, cases.prediction.location), shift=None if features else shift)
 
 
-def all_like(sets: Sequence[Cases], new: Prediction | Draws | Cases, recipe: str | Recipe) -> list[Cases]:
-    """Weight each set of cases to resemble the new ones, unless it is the new ones."""
-    return [one if same_cases(one, new) else weighted_like(one, new, recipe=recipe) for one in sets]
-
-
 def same_cases(cases: Cases, new: Prediction | Draws | Cases) -> bool:
     """Whether the cases are already those of the new site: their predictions are the new ones."""
     one, other = (to_host(as_cases(p).prediction.location) for p in (cases, new))

@@ -10,12 +10,11 @@ from typing import Any
 from ..core.arrays import to_host
 from ..core.cases import Cases
 from ..core.law import Law
-from ..core.values import Draws, Prediction
 from .disk import check_like, fingerprint
 from .fileset import FileSet
 from .roles import LABELLING, ROLES, taken_columns
 from .spellings import column_of
-from .store import read, read_new
+from .store import read
 
 LIKE = {"columns?": dict, "law?": str, "mask_missing?": bool, "missing?": (int, float)}
 
@@ -95,15 +94,6 @@ def read_again(result: Path, about: Mapping[str, Any], law: Law | None = None) -
         columns=columns,
     )
     return only_counted(found, about.get("missing"))
-
-
-def new_again(result: Path, about: Mapping[str, Any], read: Mapping[str, Any]) -> Cases | Draws | Prediction:
-    """Read the predictions of a new site next to a result, with the law and the columns that `read` names."""
-    said = _checked(result, read) or {}
-    columns = {role: one for role, one in said.items() if role not in ("target", *LABELLING)} | {
-        "weight": None
-    }
-    return read_new(result.parent / str(about["file"]), law=read.get("law"), columns=columns)
 
 
 def _checked(result: Path, about: Mapping[str, Any]) -> dict[str, Any] | None:

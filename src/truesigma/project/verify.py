@@ -10,25 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..core import plugins
-from ..core.cases import Cases
-from ..evaluation.card import Card, calibrate, read_card, referral
+from ..evaluation.card import Card, calibrate, read_card
 from ..evaluation.evaluate import evaluate
 from ..evaluation.fit import choose
-from ..evaluation.sets import all_like
-from ..files.described import new_again, read_again
+from ..files.described import read_again
 from ..files.disk import BadFile, check_like, fingerprint, json_text, read_json, reading
-from ..files.store import read
-from ..files.tables import read_table
 from .ledger import FILE, RUNS, read_ledger
 
 RTOL = 1e-9  # for recomputed numbers: another machine sums in another order
 FILE_LIKE = {"file": str, "sha256": str}
 SCORES_LIKE = {
     "recipe": str,
-    "data": {"calibration": FILE_LIKE, "test": [FILE_LIKE], "like?": FILE_LIKE},
+    "data": {"calibration": FILE_LIKE, "test": [FILE_LIKE]},
     "rows": [{"recalibration": str, "label?": str, "part": str, "metric": str}],
     "questions?": [{"recalibration": str, "question": str}],
 }
@@ -36,6 +30,9 @@ SCORES_LIKE = {
 
 class Unknown(str):
     """Stands for what cannot be known, with the reason."""
+
+
+WEIGHTED = Unknown("its cases were weighted to be like those of a new site, and are not weighted again here")
 
 
 @dataclass(frozen=True)
@@ -99,27 +96,12 @@ def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
     for part, done in ledger.done.items():
         for name, mark in done["files"].items():
             yield _checked(f"{name} is what {part} wrote", partial(_same_file, folder / name, mark))
-    networks = sorted((folder / RUNS).glob("*"))
-    for one in networks:
+    for one in sorted((folder / RUNS).glob("*")):
         yield from (Check(f"{RUNS}/{one.name}: {c.what}", c.holds, c.words) for c in _run(one, code))
-    split = str(ledger.recipe.get("calibrate", {}).get("split", "valid"))
-    parts = {name: folder / f"{name}.npz" for name in (split, "test")}
-    if not all(file.is_file() for file in parts.values()):
-        yield Check("the cases", None, "they have not been drawn yet")
-        return
-    try:
-        cases = {name: read(file) for name, file in parts.items()}
-    except (ValueError, OSError) as problem:
-        yield Check("the cases can be read", False, str(problem))
-        return
-    yield _checked("each case is in the split that cases.csv says", partial(_splits, folder, cases))
-    yield _checked("no group is in two splits", partial(_groups, folder))
-    yield _checked("the cases were drawn from these networks", partial(_networks, networks, cases))
-    looks = {"card.json": _json, "scores.json": _json, "predictions.csv": _predictions, "report.html": _page}
-    for name, look in looks.items():
+    for name in ("card.json", "scores.json"):
         if (folder / name).is_file():
             try:
-                yield from look(folder / name)
+                yield from _json(folder / name)
             except plugins.NotGiven as problem:
                 yield Check(f"{name} follows from its cases", None, str(problem))
             except (ValueError, OSError) as problem:
@@ -128,41 +110,6 @@ def _project(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
 
 def _same_file(path: Path, mark: str) -> str:
     return "" if fingerprint(path) == mark else f"{path} has changed since"
-
-
-def _splits(folder: Path, cases: Mapping[str, Cases]) -> str:
-    rows = read_table(folder / "cases.csv", need=("id", "split", "group"), exact=True)[1]
-    for name, some in cases.items():
-        places = [name] * len(some) if some.fold is None else [f"fold {one}" for one in some.fold]
-        said = sorted((row["id"], row["split"]) for row in rows if row["split"] in places)
-        if sorted(zip(map(str, some.id), places)) != said:
-            return (
-                f"{name}.npz holds {len(some)} cases, cases.csv names {len(said)}, and they are not the same"
-            )
-    return ""
-
-
-def _groups(folder: Path) -> str | None:
-    from ..imaging.data.splits import check_groups
-
-    rows = read_table(folder / "cases.csv", need=("id", "split", "group"), exact=True)[1]
-    groups, split = [row["group"] for row in rows], np.array([row["split"] for row in rows])
-    if not any(groups):
-        return None
-    check_groups(groups, {str(name): np.flatnonzero(split == name) for name in set(split)})
-    return ""
-
-
-def _networks(folders: list[Path], cases: Mapping[str, Cases]) -> str | None:
-    from ..imaging.data.fingerprint import names_hash
-    from ..imaging.training.folder import weights_mark
-
-    marks = [weights_mark(folder) for folder in folders]
-    mark = marks[0] if len(marks) == 1 else names_hash(marks)
-    if not all(some.checkpoint for some in cases.values()):
-        return None
-    wrong = [name for name, some in cases.items() if some.checkpoint != mark]
-    return f"{wrong[0]}.npz was drawn from other weights than {folders[0].parent} holds" if wrong else ""
 
 
 def _run(folder: Path, code: Collection[str | Path]) -> Iterator[Check]:
@@ -185,7 +132,7 @@ def _json(path: Path) -> Iterator[Check]:
         yield _checked(f"{path.name} follows from its cases", partial(_card, path, card))
     elif "rows" in found and isinstance(data := found.get("data"), dict) and "calibration" in data:
         check_like(path, found, SCORES_LIKE)
-        files = [data["calibration"], *data["test"], *([data["like"]] if "like" in data else [])]
+        files = [data["calibration"], *data["test"]]
         yield from (
             _checked(f"{one['file']} is what was scored", partial(_beside, path, one)) for one in files
         )
@@ -201,10 +148,9 @@ def _scored(path: Path, found: Mapping[str, Any]) -> str:
     A user's own recalibration is code, and not run.
     """
     data = found["data"]
-    sets = [read_again(path, one) for one in (data["calibration"], *data["test"])]
     if "like" in data:
-        sets = all_like(sets, new_again(path, data["like"], data["calibration"]), str(found["recipe"]))
-    calibration, *test = sets
+        return WEIGHTED
+    calibration, *test = [read_again(path, one) for one in (data["calibration"], *data["test"])]
     chosen = list(dict.fromkeys(row["label"] for row in found["rows"]))
     ours = [label for label in chosen if label.partition(":")[0] in plugins.names("recalibrate")]
     made = evaluate(calibration, test, recalibrations=ours, metrics="all", recipe=found["recipe"])
@@ -249,26 +195,23 @@ def _card(path: Path, card: Card) -> str | None:
     check_like(path, card.data, FILE_LIKE, "data")
     if problem := _beside(path, card.data):
         return problem
-    cases = read_again(path, card.data, card.law)
     if "like" in card.data:
-        about = card.data["like"]
-        check_like(path, about, {"file?": str, "sha256?": str}, "like")
-        if "file" not in about or not (path.parent / about["file"]).is_file():
-            return Unknown("the predictions of the new site are not beside it")
-        if problem := _beside(path, about):
-            return problem
-        cases = all_like([cases], new_again(path, about, card.data), card.recipe)[0]
+        return WEIGHTED
+    cases = read_again(path, card.data, card.law)
     stored = card.to_dict()["recalibration"]
     chosen = choose(stored["name"], card.recipe)
     names = set(plugins.options("recalibrate", chosen.module))
     options = {key: stored[key] for key in names & set(stored)}
     if "by" in names:  # of conformal
         options["by"] = "all" if stored["groups"] is None else "group"
-    again = calibrate(cases, (stored["name"], options), recipe=card.recipe).to_dict()["recalibration"]
+    said = None if card.refer is None else card.refer.to_dict()
+    asked = None if said is None else {name: said[name] for name in ("tolerance", "risk", "delta", "most")}
+    made = calibrate(cases, (stored["name"], options), recipe=card.recipe, refer=asked).to_dict()
+    again = made["recalibration"]
     if card.unit != cases.unit:
         return f"the card is in {card.unit or 'no unit'}, its cases in {cases.unit or 'no unit'}"
-    if card.refer is not None and (problem := _refers(card, cases)):
-        return problem
+    if not _alike(said, made.get("refer")):
+        return f"the referral found again is {made['refer']!r:.200}"
     if _alike(stored, again):
         return ""
     unsaid = sorted(names - set(options) - set(chosen.settings) - {"error"})
@@ -278,35 +221,6 @@ def _card(path: Path, card: Card) -> str | None:
             "chosen"
         )
     return f"{stored['name']} fitted again gives {again!r:.200}"
-
-
-def _refers(card: Card, cases: Cases) -> str:
-    """Find the threshold of the referral again."""
-    assert card.refer is not None
-    said = card.refer.to_dict()
-    again = referral(
-        cases, card.recipe, {name: said[name] for name in ("tolerance", "risk", "delta")}
-    ).to_dict()
-    return "" if _alike(said, again) else f"the referral found again is {again!r:.200}"
-
-
-def _predictions(path: Path) -> Iterator[Check]:
-    yield _checked("predictions.csv follows from the card", partial(_predicted, path))
-
-
-def _predicted(path: Path) -> str:
-    """Compare the table of the test cases with the card's predictions, by their number and their scale."""
-    rows, test = read_table(path, need=["id"], exact=True)[1], read(path.with_name("test.npz"))
-    made = _our_card(path.with_name("card.json"))(test)
-    if [row["id"] for row in rows] != [str(one) for one in test.id]:
-        return f"predictions.csv has {len(rows)} rows, test.npz {len(test)} cases, and they are not the same"
-    if "scale" not in rows[0] or test.unit == "scaled":
-        return ""
-    scale = np.array([float(row["scale"]) for row in rows])
-    with suppress(ValueError):
-        if not np.allclose(scale, np.asarray(made.scale).reshape(len(rows), -1)[:, 0], rtol=1e-5):
-            return "the scales of predictions.csv are not those of the card"
-    return ""
 
 
 def _page(path: Path) -> Iterator[Check]:
