@@ -7,7 +7,7 @@ import truesigma
 
 ROOT = Path(truesigma.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones")
+FOLDERS = ("metrics", "recalibrate", "diagrams", "imaging/datasets", "imaging/backbones", "imaging/sigmas")
 HEAVY = {
     "torch", "timm", "lightning", "lightning_fabric", "torchvision", "jax", "matplotlib", "plotly", "ray", "pandas",
     "polars", "onnx", "onnxruntime", "onnxscript",
@@ -29,11 +29,12 @@ IMAGING_LAYERS = [
     {"datasets", "backbones", "gpu"},
     {"sampling"},
     {"training"},
+    {"sigmas"},
     {"prediction"},
     {"export"},
 ]
 # What the plug-ins of imaging see of it; nobody imports a plug-in by name.
-SEEN = {"datasets": {"data"}, "backbones": {"network"}}
+SEEN = {"datasets": {"data"}, "backbones": {"network"}, "sigmas": {"network", "sampling", "training"}}
 
 
 def level_of(layers: list[set[str]], name: str) -> int | None:

@@ -29,6 +29,7 @@ FOLDERS = {
     "diagrams": ("truesigma.diagrams", "table"),
     "datasets": ("truesigma.imaging.datasets", "load"),
     "backbones": ("truesigma.imaging.backbones", "build"),
+    "sigmas": ("truesigma.imaging.sigmas", "fit"),
 }
 
 
@@ -46,6 +47,8 @@ SAID: dict[str, Any] = {
     "NEEDS": (),
     "REFERENCE": False,  # it leaves the predictions as they are: the others are compared with it
     "REMEDY": False,  # it is quick, and worth a try on any cases that have what it needs
+    # Sigmas of a trained network.
+    "CROSS_FIT": False,  # it learns so much from the held cases that these are predicted by folds
     # Metrics.
     "BETTER": "lower",  # or "higher", or "nominal"
     "UNITS": 0,  # the power of the target's unit: 0, 1, 2, "volume" or "log"

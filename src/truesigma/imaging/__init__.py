@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .prediction.predict import *
     from .recipe import *
     from .sampling.draws import *
+    from .sampling.fitted import *
     from .sampling.trace import *
     from .training.folder import *
     from .training.loop import *
@@ -46,6 +47,7 @@ _FILES = {
     "prediction.predict": "predict_images predict_split",
     "recipe": "TrainingRecipe load_recipe",
     "sampling.draws": "dropout_draws dropout_moments ensemble_draws",
+    "sampling.fitted": "FittedSigma fit_sigma load_sigma",
     "sampling.trace": "partition",
     "training.folder": "load_run",
     "training.loop": "NonFinite Trained train",
