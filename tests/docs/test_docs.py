@@ -169,7 +169,14 @@ def test_every_public_name_has_its_place_in_the_api():
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
     for name in set(ts.__all__) - {"diagrams", "metrics", "recalibrate"}:
         assert re.search(rf"\b{name}\b", pages), f"{name} is on no page of docs/api"
-    for folder in ("recalibrate", "metrics", "diagrams", "imaging/datasets", "imaging/backbones"):
+    for folder in (
+        "recalibrate",
+        "metrics",
+        "diagrams",
+        "imaging/datasets",
+        "imaging/backbones",
+        "imaging/sigmas",
+    ):
         assert f"<!-- plug-ins: {folder}" in pages
 
 

@@ -78,7 +78,7 @@ def test_parts_with_other_conventions_stand_in_lines_of_their_own():
 
 
 def test_the_catalogue_reads_every_plugin():
-    for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "recipes"):
+    for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "sigmas", "recipes"):
         for entry in catalogue(kind):
             assert entry.help, f"{kind} {entry.name} has no line of help"
     sigma = next(entry for entry in catalogue("recalibrate") if entry.name == "sigma")

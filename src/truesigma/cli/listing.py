@@ -36,7 +36,7 @@ def list_plugins(
         str | None,
         Argument(
             autocompletion=names_of("kinds"),
-            help="recalibrate, metrics, diagrams, datasets, backbones, recipes.",
+            help="recalibrate, metrics, diagrams, datasets, backbones, sigmas, recipes.",
         ),
     ] = None,
     json: Json = None,

@@ -2,12 +2,14 @@
 
 import inspect
 import zipfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from ...core import plugins
@@ -83,7 +85,9 @@ def fit_sigma(
     module, options = plugins.parse("sigmas", method)[1:]
     wanted = inspect.signature(module.fit).parameters
     given = {
-        name: data for name, data in (("train", train), ("held", held), ("patient", patient)) if name in wanted
+        name: data
+        for name, data in (("train", train), ("held", held), ("patient", patient))
+        if name in wanted
     }
     for name, data in given.items():
         if data is None and name != "patient":
@@ -109,13 +113,9 @@ def load_sigma(net: nn.Module, path: str | Path, code: Collection[str | Path] = 
     return FittedSigma(bare(net), plugins.given(choice, code, path), learned)
 
 
-def _untouched(net: nn.Module) -> Any:
+@contextmanager
+def _untouched(net: nn.Module) -> Iterator[None]:
     """Evaluation mode inside; afterwards modes, buffers and torch's generators are as they were."""
-    import contextlib
-
-    weights = next(net.parameters(), None)
-    stack = contextlib.ExitStack()
-    if weights is not None:
-        stack.enter_context(guarded_generators(weights.device))
-    stack.enter_context(modes(net, lambda _: False))
-    return stack
+    device = next((weights.device for weights in net.parameters()), torch.device("cpu"))
+    with guarded_generators(device), modes(net, lambda _: False):
+        yield

@@ -16,7 +16,7 @@ from ..network.outputs import values
 SMALLEST = 1e-12  # of a squared error that something is learned from
 
 
-class Seen(NamedTuple):
+class Frozen(NamedTuple):
     """What a network says of cases, in float64, and their targets.
 
     features: the input of its last layer, (case, feature). mean, target: (case, output). variance: of its second head,
@@ -45,29 +45,31 @@ class Seen(NamedTuple):
         return Prediction(shaped(self.mean), aleatoric=shaped(aleatoric), epistemic=shaped(epistemic))
 
 
-def look(net: nn.Module, batches: Iterable[Any], *, labelled: bool = True) -> Seen:
+def look(net: nn.Module, batches: Iterable[Any], *, labelled: bool = True) -> Frozen:
     """Run a network over batches of (images, targets), or of images alone if they are not labelled.
 
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
     >>> look(net.eval(), [(torch.ones(5, 1, 2, 2), torch.ones(5))]).features.shape
     (5, 3)
     """
-    place, layer, kept = placing(net), None, []
+    place, layer = placing(net), None
+    kept: list[list[Host]] = []
     with torch.inference_mode():
         for image, target in with_targets(batches) if labelled else ((one, None) for one in images(batches)):
             batch = place(image)
             layer = last_layer(net, batch[:2]) if layer is None else layer
-            features, mean, variance = _run(net, layer, batch, len(kept))
-            axes = tuple(mean.shape[1:])
-            wanted = torch.zeros_like(mean) if target is None else target.to(mean)
-            if wanted.numel() != mean.numel():
+            signs, told, own = _run(net, layer, batch, len(kept))
+            axes = tuple(told.shape[1:])
+            known = torch.zeros_like(told) if target is None else target.to(told)
+            if known.numel() != told.numel():
                 raise ValueError(
-                    f"the targets of batch {len(kept)} have shape {tuple(wanted.shape)}, the network's mean "
-                    f"{tuple(mean.shape)}; expected as many numbers for each case."
+                    f"the targets of batch {len(kept)} have shape {tuple(known.shape)}, the network's mean "
+                    f"{tuple(told.shape)}; expected as many numbers for each case."
                 )
-            parts = (features, mean, variance.expand_as(mean), wanted)
+            parts = (signs, told, own.expand_as(told), known)
             kept.append([part.reshape(len(batch), -1).double().cpu().numpy() for part in parts])
-    return Seen(*(np.concatenate(parts) for parts in zip(*kept)), axes)
+    features, mean, variance, wanted = (np.concatenate(parts) for parts in zip(*kept))
+    return Frozen(features, mean, variance, wanted, axes)
 
 
 def outputs_of(net: nn.Module, batch: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -86,13 +88,13 @@ def last_layer(net: nn.Module, probe: Tensor) -> nn.Linear:
         one.register_forward_hook(lambda layer, given, made: calls.append((layer, made))) for one in linear
     ]
     try:
-        mean = outputs_of(net, probe, 0)[0].flatten(1) if len(probe) else probe
+        mean = outputs_of(net, probe, 0)[0]
     finally:
         for hook in hooks:
             hook.remove()
-    mean = mean.reshape(len(probe), -1)
+    flat = mean.reshape(len(probe), -1)
     for layer, made in reversed(calls):
-        if made.ndim == 2 and len(made) == len(mean) and torch.equal(made[:, : mean.shape[1]].float(), mean):
+        if made.ndim == 2 and len(made) == len(flat) and torch.equal(made[:, : flat.shape[1]].float(), flat):
             return layer
     raise ValueError(
         f"no linear layer of {type(net).__name__} gives its mean, of shape {tuple(mean.shape)}; expected a network "

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...core.arrays import Host
 from ...core.values import Prediction
-from ..sampling.frozen import Seen
+from ..sampling.frozen import Frozen
 from ..training.settle import LEAST, USUAL, learned
 
 
-def learn(seen: Seen, signs: Host, patient: Host | None) -> dict[str, Host]:
+def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
     """Slopes and constants of the log-variance, where errors of other patients prove that it depends on the signs.
 
     The level is such that 90 % of the errors are as small as they should be.
@@ -27,6 +27,6 @@ def learn(seen: Seen, signs: Host, patient: Host | None) -> dict[str, Host]:
     return {"weight": weight, "bias": bias + 2 * np.log(level)}
 
 
-def say(seen: Seen, signs: Host, known: Mapping[str, Host]) -> Prediction:
+def say(seen: Frozen, signs: Host, known: Mapping[str, Host]) -> Prediction:
     """The prediction with the variances that were learned."""
     return seen.prediction(seen.variance * np.exp(signs @ known["weight"].T + known["bias"]))

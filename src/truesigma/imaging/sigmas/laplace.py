@@ -17,7 +17,7 @@ from torch import nn
 
 from ...core.arrays import Host
 from ...core.values import Prediction
-from ..sampling.frozen import Seen, look
+from ..sampling.frozen import Frozen, look
 
 TITLE = "last-layer Laplace"
 SHARES = np.logspace(-12, 3, 46)  # of the largest eigenvalue, that penalties are tried at
@@ -61,7 +61,7 @@ def fit(net: nn.Module, train: Iterable[Any], held: Iterable[Any]) -> dict[str, 
 
 def predict(net: nn.Module, batches: Iterable[Any], learned: Mapping[str, Host]) -> Prediction:
     """The network's means, with aleatoric s^2 v and epistemic s^2 phi' H^-1 phi."""
-    seen: Seen = look(net, batches, labelled=False)
+    seen: Frozen = look(net, batches, labelled=False)
     features = _with_one(seen.features)
     spread = [np.square(features @ root).sum(axis=1) for root in learned["root"]]
     return seen.prediction(learned["factor"] * seen.variance, np.stack(spread, axis=1))

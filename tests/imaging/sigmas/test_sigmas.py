@@ -1,0 +1,238 @@
+"""A sigma for a network that is trained already: each method, and what all of them promise."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import truesigma as ts
+from truesigma import imaging
+from truesigma.core import plugins
+from truesigma.imaging.sampling.frozen import look
+from truesigma.imaging.sigmas import laplace
+
+ASKED = {"laplace": "laplace", "residual": "residual"}
+
+
+class Plain(nn.Module):
+    """A network with batch norm that was trained without dropout, and returns the mean alone."""
+
+    def __init__(self, outputs: int = 1) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU())
+        self.last = nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.last(self.body(x))
+
+
+class Two(nn.Module):
+    """The same with a log-variance behind the mean, from one linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Plain(2)
+
+    def forward(self, x):
+        return self.inner(x).chunk(2, dim=1)
+
+
+def images(cases: int, seed: int) -> torch.Tensor:
+    return torch.randn(cases, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def noisy(net: nn.Module, x: torch.Tensor, seed: int, sd: torch.Tensor | float = 0.5) -> torch.Tensor:
+    """Targets around what the network says."""
+    with torch.no_grad():
+        mean = net.eval()(x)
+    mean = mean[0] if isinstance(mean, tuple) else mean
+    return mean + sd * torch.randn(mean.shape, generator=torch.Generator().manual_seed(seed))
+
+
+def split(net: nn.Module, cases: int, seed: int, **how) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    x = images(cases, seed)
+    return [*zip(x.split(64), noisy(net, x, seed + 100, **how).split(64))]
+
+
+@pytest.fixture
+def net() -> Plain:
+    torch.manual_seed(0)
+    return Plain()
+
+
+def test_every_method_is_tested():
+    assert set(ASKED) == set(plugins.names("sigmas"))
+
+
+@pytest.mark.parametrize("method", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("make", [Plain, Two, lambda: Plain(3)], ids=["one", "two heads", "three"])
+def test_the_network_stays_and_its_mean_is_the_location(method, make):
+    torch.manual_seed(0)
+    net = make()
+    train, held = split(net, 200, 1), split(net, 150, 2)
+    net.train()  # as a training loop may leave it
+    before, state = copy.deepcopy(net.state_dict()), torch.random.get_rng_state()
+    sigma = imaging.fit_sigma(net, method, train=train, held=held)
+    new = images(30, 3)
+    made = sigma(new.split(16))
+    prediction = made if isinstance(made, ts.Prediction) else ts.decompose(made)
+    assert all(module.training for module in net.modules())
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert not any(module._forward_hooks for module in net.modules())
+    with torch.no_grad():
+        mean = net.eval()(new)
+    mean = mean[0] if isinstance(mean, tuple) else mean
+    if not method.startswith("augment"):
+        np.testing.assert_allclose(prediction.location, mean, rtol=1e-5, atol=1e-5)
+    again = sigma([new[7:8]])  # a case has the same sigma in any batch
+    again = again if isinstance(again, ts.Prediction) else ts.decompose(again)
+    np.testing.assert_allclose(again.scale[0], prediction.scale[7], rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ASKED.values(), ids=ASKED)
+def test_what_was_learned_is_read_again(method, net, tmp_path):
+    train, held = split(net, 200, 1), split(net, 150, 2)
+    sigma, new = imaging.fit_sigma(net, method, train=train, held=held), [images(9, 3)]
+    sigma.save(tmp_path / "sigma.npz")
+    first, again = sigma(new), imaging.load_sigma(net, tmp_path / "sigma.npz")(new)
+    for name, value in vars(first).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, getattr(again, name))
+
+
+@pytest.mark.parametrize("method", ASKED.values(), ids=ASKED)
+def test_raw_intervals_hold_nine_tenths_of_noise_that_is_alike(method, net):
+    train, held, test = (split(net, cases, seed) for cases, seed in ((400, 1), (400, 2), (2000, 3)))
+    made = imaging.fit_sigma(net, method, train=train, held=held)([x for x, _ in test])
+    prediction = made if isinstance(made, ts.Prediction) else ts.decompose(made)
+    target = torch.cat([y for _, y in test]).numpy()
+    assert ts.metrics.coverage.score(prediction, target, level=0.9) == pytest.approx(0.9, abs=0.03)
+
+
+def test_laplace_is_bayesian_linear_regression(net):
+    """Slowly, from the equation: the variance of a linear model's mean, given penalty and noise."""
+    train, held = split(net, 60, 1, sd=0.05), split(net, 50, 2, sd=0.05)
+    learned, new = imaging.fit_sigma(net, "laplace", train=train, held=held).learned, [images(5, 3)]
+    penalty, noise = learned["penalty"][0], learned["factor"][0]
+    seen, there = look(net, train), look(net, new, labelled=False)
+    precision = (penalty / noise) * np.eye(9)
+    for features in seen.features:
+        row = np.append(features, 1.0)
+        precision += np.outer(row, row) / noise
+    covariance = np.linalg.inv(precision)
+    made = laplace.predict(net, new, learned)
+    for case, features in enumerate(there.features):
+        row = np.append(features, 1.0)
+        assert made.epistemic[case, 0] == pytest.approx(row @ covariance @ row, rel=1e-4)
+        assert made.aleatoric[case, 0] == pytest.approx(noise, rel=1e-5)
+    own = look(net, held)
+    rows = np.append(own.features, np.ones((50, 1)), axis=1)
+    leverage = [row @ covariance @ row / noise for row in rows]
+    assert noise == pytest.approx(np.mean(own.errors[:, 0] / (1 + np.array(leverage))), rel=1e-6)
+
+
+def test_the_penalty_has_the_evidence_of_bayesian_ridge(net):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    train, held = split(net, 80, 1, sd=0.05), split(net, 50, 2, sd=0.05)
+    learned = imaging.fit_sigma(net, "laplace", train=train, held=held).learned
+    seen = look(net, train)
+    rows = np.append(seen.features, np.ones((80, 1)), axis=1)
+    flat = dict.fromkeys(("alpha_1", "alpha_2", "lambda_1", "lambda_2"), 0.0)
+    known = linear_model.BayesianRidge(fit_intercept=False, max_iter=10_000, tol=1e-12, **flat)
+    known.fit(rows, seen.target[:, 0])
+    assert learned["penalty"][0] == pytest.approx(known.lambda_ / known.alpha_, rel=1e-3)
+
+
+def test_laplace_beside_laplace_torch(net):
+    pytest.importorskip("laplace")
+    from laplace import Laplace
+
+    train, held = split(net, 64, 1, sd=0.05), split(net, 50, 2, sd=0.05)
+    learned, new = imaging.fit_sigma(net, "laplace", train=train, held=held).learned, images(6, 3)
+    penalty, noise = float(learned["penalty"][0]), float(learned["factor"][0])
+    theirs = Laplace(
+        net.eval(),
+        "regression",
+        subset_of_weights="last_layer",
+        hessian_structure="full",
+        sigma_noise=noise**0.5,
+        prior_precision=penalty / noise,
+    )
+    theirs.fit(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*train[0]), batch_size=16))
+    variance = theirs(new)[1].detach().numpy().reshape(-1)
+    ours = laplace.predict(net, [new], learned).epistemic[:, 0]
+    np.testing.assert_allclose(ours, variance, rtol=1e-3)
+
+
+def test_laplace_doubts_what_is_unlike_the_training_cases(net):
+    train, held = split(net, 100, 1, sd=0.05), split(net, 100, 2, sd=0.05)
+    sigma = imaging.fit_sigma(net, "laplace", train=train, held=held)
+    usual, far = sigma([images(50, 3)]), sigma([20 * images(50, 3)])
+    assert far.epistemic.mean() > 20 * usual.epistemic.mean()
+
+
+def test_residual_learns_which_cases_are_hard(net):
+    """The noise grows with one of the features, tenfold."""
+
+    def hard(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.exp(net.eval().body(x)[:, :1] - 1)
+
+    batches = []
+    for cases, seed in ((600, 1), (600, 2)):
+        x = images(cases, seed)
+        batches.append([(x, noisy(net, x, seed + 100, hard(x)))])
+    sigma, (x, y) = imaging.fit_sigma(net, "residual", held=batches[0]), batches[1][0]
+    found = sigma([x])
+    assert np.corrcoef(np.log(found.scale[:, 0]), np.log(hard(x)[:, 0].numpy()))[0, 1] > 0.9
+    assert ts.metrics.coverage.score(found, y.numpy(), level=0.9) == pytest.approx(0.9, abs=0.03)
+    constant = imaging.fit_sigma(net, "residual", held=split(net, 600, 5))  # noise that nothing tells
+    assert not constant.learned["weight"].any()
+
+
+def test_any_network_of_timm_in_three_lines():
+    timm = pytest.importorskip("timm")
+    net = timm.create_model("resnet18", num_classes=1, in_chans=1)
+    batches = [(torch.randn(8, 1, 32, 32), torch.randn(8)) for _ in range(4)]
+    sigma = imaging.fit_sigma(net, "laplace", train=batches[:2], held=batches[2:])
+    assert sigma([batches[0][0]]).location.shape == (8, 1)
+    assert sigma.learned["root"].shape == (1, 513, 513)
+
+
+def test_a_file_of_ones_own_works_by_its_path(net, tmp_path):
+    file = tmp_path / "level.py"
+    file.write_text(
+        "import numpy as np\n"
+        "from truesigma.imaging.sampling.frozen import look\n"
+        "def fit(net, held, *, times: float = 1.0):\n"
+        '    """The same sigma everywhere."""\n'
+        "    return {'variance': times * look(net, held).errors.mean(axis=0)}\n"
+        "def predict(net, batches, learned):\n"
+        "    seen = look(net, batches, labelled=False)\n"
+        "    return seen.prediction(learned['variance'] * seen.variance)\n"
+    )
+    held = split(net, 200, 1)
+    sigma = imaging.fit_sigma(net, f"{file}:times=4", held=held)
+    assert sigma([images(3, 2)]).scale[:, 0] == pytest.approx(1.0, rel=0.2)
+    sigma.save(tmp_path / "sigma.npz")
+    with pytest.raises(ValueError, match="not executed"):
+        imaging.load_sigma(net, tmp_path / "sigma.npz")
+    assert imaging.load_sigma(net, tmp_path / "sigma.npz", [file])([images(3, 2)])
+
+
+def test_what_is_missing_is_said(net):
+    with pytest.raises(ValueError, match="laplace needs held"):
+        imaging.fit_sigma(net, "laplace", train=split(net, 20, 1))
+    with pytest.raises(ValueError, match="no linear layer"):
+        imaging.fit_sigma(
+            nn.Sequential(nn.Linear(4, 2), nn.Softplus()),
+            "residual",
+            held=[(torch.ones(9, 4), torch.ones(9, 2))],
+        )
+    with pytest.raises(ValueError, match="has no target"):
+        imaging.fit_sigma(net, "residual", held=[images(9, 1)])
+    with pytest.raises(ValueError, match="no sigmas plug-in"):
+        imaging.fit_sigma(net, "laplaec", held=[images(9, 1)])
