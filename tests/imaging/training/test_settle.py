@@ -11,7 +11,7 @@ from truesigma.imaging.network.two_head import TwoHead, build
 from truesigma.imaging.recipe import TrainingRecipe
 from truesigma.imaging.training.job import Job
 from truesigma.imaging.training.loop import train
-from truesigma.imaging.training.settle import PENALTIES, _ridges, learned, settle
+from truesigma.imaging.training.settle import PENALTIES, learned, log_linear, settle
 
 
 def some(n: int, seed: int) -> Split:
@@ -83,23 +83,32 @@ def test_what_makes_cases_hard_is_learned_from_errors_that_were_not_trained_on()
     assert torch.allclose((scale[:, 1] / scale[:, 0]).median(), torch.tensor(3.0), rtol=0.2)
 
 
-def test_slopes_are_those_of_a_ridge_and_only_where_they_are_proven():
-    from sklearn.linear_model import Ridge
+def test_slopes_are_those_of_a_gamma_regression():
+    from sklearn.linear_model import GammaRegressor
 
     rng = np.random.default_rng(1)
-    signs, noise = rng.normal(size=(300, 5)), rng.normal(size=(300, 2))
-    told, weight, bias = learned(signs, noise, np.arange(300))
-    np.testing.assert_allclose(weight, 0, atol=1e-12)
-    np.testing.assert_allclose(bias, noise.mean(axis=0))
-    for penalty, (slope, constant) in zip(PENALTIES, _ridges(signs, noise)):
+    signs = rng.normal(size=(300, 5))
+    sizes = np.exp(0.4 * signs[:, :2]) * rng.gamma(6, size=(300, 2))  # none above six times its mean
+    scaled = (signs - signs.mean(axis=0)) / signs.std(axis=0)
+    for penalty, (slope, constant) in zip(PENALTIES, log_linear(signs, sizes)):
         if np.isfinite(penalty):
-            scaled = (signs - signs.mean(axis=0)) / signs.std(axis=0)
-            known = Ridge(penalty).fit(scaled, noise)
-            np.testing.assert_allclose(signs @ slope.T + constant, known.predict(scaled), atol=1e-8)
-    steep = noise + 2 * signs[:, :1] + signs[:, 1:2] * [0.0, 1.5]
-    told, weight, bias = learned(signs, steep, np.arange(300))
-    np.testing.assert_allclose(weight[:, :2], [[2, 0], [2, 1.5]], atol=0.3)
-    assert np.square(steep - told).mean() < 1.2
+            for output in range(2):
+                known = GammaRegressor(alpha=penalty / 300, tol=1e-10, max_iter=1000).fit(
+                    scaled, sizes[:, output]
+                )
+                told = np.exp(signs @ slope[output] + constant[output])
+                np.testing.assert_allclose(told, known.predict(scaled), rtol=1e-4)
+
+
+def test_slopes_are_learned_where_they_are_proven_and_only_there():
+    rng = np.random.default_rng(1)
+    signs, noise = rng.normal(size=(600, 5)), np.abs(rng.normal(size=(600, 2)))
+    told, weight, bias = learned(signs, noise, np.arange(600))
+    np.testing.assert_allclose(weight, 0, atol=1e-12)
+    np.testing.assert_allclose(bias, 0, atol=0.1)  # in units of the mean error of each output
+    steep = noise * np.exp(signs[:, :1] + signs[:, 1:2] * [0.0, 0.75])
+    told, weight, bias = learned(signs, steep, np.arange(600))
+    np.testing.assert_allclose(weight[:, :2], [[1, 0], [1, 0.75]], atol=0.15)
     # The errors of one patient prove nothing about others: twenty copies of ten cases.
     few = np.arange(200) // 20
     assert not learned(np.repeat(signs[:10], 20, axis=0), np.repeat(noise[:10], 20, axis=0), few)[1].any()

@@ -1,7 +1,7 @@
 """Settle a network whose weights no longer move: its running statistics, and its variances."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,9 @@ from .job import Job, channels_last
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 SMALLEST = 1e-12  # of a squared error that a variance is fitted to
-LEAST = math.log(0.01)  # of a squared error over their mean: smaller ones are taken for that
+SMALL = 0.01  # of an absolute error over their mean: smaller ones are taken for that
+MOST = 6.0  # sizes that an error counts for
+STEPS, CLOSE = 30, 1e-4  # of scoring at most, and how small the last one is
 FOLDS = 5  # of validation patients, by which a penalty is chosen
 PENALTIES = (*np.logspace(0, 6, 13), math.inf)
 SURE = 2.0  # standard errors of a gain that is believed
@@ -46,13 +48,12 @@ def settle(job: Job) -> None:
     seen = _validation(job)
     logs = seen.logs
     if net.detached:
-        left = np.log(seen.errors) - logs
-        left = left.clip(np.log(np.exp(left).mean(axis=0)) + LEAST)
+        left = np.sqrt(seen.errors / np.exp(logs))
         if logs.shape[1] == 1:  # one for all outputs
             left = left.mean(axis=1, keepdims=True)
         told, weight, bias = learned(seen.evidence, left, seen.patient)
-        net.follow(*(part if job.likelihood == "gaussian" else part / 2 for part in (weight, bias)))
-        logs = logs + told
+        net.follow(*(2 * part if job.likelihood == "gaussian" else part for part in (weight, bias)))
+        logs = logs + 2 * told
     net.scale_variance(_factors(seen.errors, np.exp(logs), job), job.likelihood)
 
 
@@ -106,65 +107,85 @@ def _validation(job: Job) -> Seen:
     return Seen(signs, errors, spreads, patient)
 
 
-def learned(evidence: Host, left: Host, patient: Host) -> tuple[Host, Host, Host]:
-    """What the logarithms of squared errors depend on, where the errors of other patients prove that they do.
+def learned(evidence: Host, errors: Host, patient: Host) -> tuple[Host, Host, Host]:
+    """What the size of errors depends on, where the errors of other patients prove that it does.
 
-    Slopes that all outputs have in common come first, then what each of them has besides.
+    Logarithms of sizes are linear in the signs: slopes that all outputs have in common come first, then what each of
+    them has besides.
 
     Args:
-        evidence: (case, sign). left: (case, output), the logarithms. patient: (case,), its number.
+        evidence: (case, sign). errors: (case, output), absolute. patient: (case,), its number.
 
     Returns:
-        The logarithms as they are predicted from other patients, slopes (output, sign) and constants (output,).
+        The logarithms of sizes as they are predicted from other patients, slopes (output, sign), constants (output,).
 
     >>> rng = np.random.default_rng(0)
-    >>> signs = rng.normal(size=(200, 2))
-    >>> slopes = learned(signs, 2 * signs[:, :1] + rng.normal(size=(200, 1)), np.arange(200))[1]
+    >>> signs = rng.normal(size=(400, 2))
+    >>> slopes = learned(signs, np.abs(np.exp(signs[:, :1]) * rng.normal(size=(400, 1))), np.arange(400))[1]
     >>> slopes.round(1)
-    array([[2., 0.]])
+    array([[1., 0.]])
     """
-    told, weight, bias = _ridge(evidence, left.mean(axis=1, keepdims=True), patient)
-    if left.shape[1] > 1:
-        besides = _ridge(evidence, left - told, patient)
+    errors = errors / errors.mean(axis=0)
+    errors = errors.clip(SMALL)  # an error of nothing would be a size of nothing
+    told, weight, bias = _sizes(evidence, errors.mean(axis=1, keepdims=True), patient)
+    if errors.shape[1] > 1:
+        besides = _sizes(evidence, errors / np.exp(told), patient)
         told, weight, bias = (a + b for a, b in zip((told, weight, bias), besides))
     return told, weight, bias
 
 
-def _ridge(x: Host, y: Host, patient: Host) -> tuple[Host, Host, Host]:
-    """A ridge for each column of y, its penalty chosen by folds of patients; no slope without a proven gain."""
+def _sizes(x: Host, y: Host, patient: Host) -> tuple[Host, Host, Host]:
+    """Slopes for each column of y, their penalty chosen by folds of patients; none without a proven gain."""
     place = np.random.default_rng(0).permutation(patient.max() + 1)[patient] % FOLDS
-    told = np.empty((len(PENALTIES), *y.shape))
+    told = np.zeros((len(PENALTIES), *y.shape))
     for fold in np.unique(place):
         rest, own = place != fold, place == fold
-        for number, (weight, bias) in enumerate(_ridges(x[rest], y[rest]) if rest.any() else ()):
+        for number, (weight, bias) in enumerate(log_linear(x[rest], y[rest]) if rest.any() else ()):
             told[number, own] = x[own] @ weight.T + bias
-    gain = np.square(told[-1] - y) - np.square(told - y)  # over the constant, which an infinite penalty is
+    loss = told + y * np.exp(-told)
+    gain = loss[-1] - loss  # over the constant, which an infinite penalty is
     best = gain.mean(axis=1).argmax(axis=0)
     chosen = np.take_along_axis(gain, best[None, None], axis=0)[0]
     by_patient = np.stack([np.bincount(patient, column) for column in chosen.T], axis=1)
     proven = by_patient.sum(axis=0) > SURE * np.sqrt(np.square(by_patient).sum(axis=0))
     best = np.where(proven, best, len(PENALTIES) - 1)
-    whole = _ridges(x, y)
+    whole = log_linear(x, y)
     weight, bias = (np.stack([whole[k][part][j] for j, k in enumerate(best)]) for part in (0, 1))
-    kept, middle = np.take_along_axis(told, best[None, None], axis=0)[0], y.mean(axis=0)
-    # A penalty makes slopes too small; how much, those tell who were not fitted to.
-    off = kept - kept.mean(axis=0)
-    stretch = np.where(proven, (off * y).sum(axis=0) / np.maximum(np.square(off).sum(axis=0), SMALLEST), 1.0)
-    return middle + stretch * off, stretch[:, None] * weight, middle + stretch * (bias - middle)
+    told = np.take_along_axis(told, best[None, None], axis=0)[0]
+    for j in np.flatnonzero(
+        proven
+    ):  # a penalty makes slopes too small; how much, those tell who were not fitted to
+        ((stretch, constant),) = log_linear(told[:, [j]], y[:, [j]], (0.0,))
+        told[:, j] = stretch.item() * told[:, j] + constant
+        weight[j], bias[j] = stretch.item() * weight[j], stretch.item() * bias[j] + constant.item()
+    return told, weight, bias
 
 
-def _ridges(x: Host, y: Host) -> list[tuple[Host, Host]]:
-    """Slopes (column, sign) and constants (column,) by penalty, of signs in units of their standard deviation."""
+def log_linear(x: Host, y: Host, penalties: Sequence[float] = PENALTIES) -> list[tuple[Host, Host]]:
+    """Slopes (column, sign) and constants (column,) of the logarithms of the means of y, by penalty.
+
+    They minimise the sum of m + y exp(-m), half the gamma deviance, plus half the penalty times the squared slopes for
+    signs of unit variance. For absolute errors this is twice as efficient as least squares of their logarithms, which
+    the smallest errors carry. Each step of the scoring is a ridge, and one decomposition serves all.
+    """
     mean, sd = x.mean(axis=0), x.std(axis=0) + SMALLEST
     left, size, right = np.linalg.svd((x - mean) / sd, full_matrices=False)
-    middle = y.mean(axis=0)
-    along = left.T @ (y - middle)
+    size = size.clip(SMALLEST)
+    along, middle = np.zeros((len(size), y.shape[1])), np.log(y.mean(axis=0))
     found = []
-    for penalty in PENALTIES:
-        share = size / (size**2 + penalty)
-        weight = (right.T @ (share[:, None] * along)).T / sd
+    for penalty in sorted(
+        penalties, reverse=True
+    ):  # from the stiffest on, each begins where the last one ended
+        share = size**2 / (size**2 + penalty)
+        for _ in range(STEPS):
+            step = np.minimum(y * np.exp(-left @ along - middle), MOST) - 1
+            middle, before = middle + step.mean(axis=0), along
+            along = share[:, None] * (along + left.T @ (step - step.mean(axis=0)))
+            if np.abs(along - before).max(initial=0) < CLOSE and np.abs(step.mean(axis=0)).max() < CLOSE:
+                break
+        weight = ((along / size[:, None]).T @ right) / sd
         found.append((weight, middle - weight @ mean))
-    return found
+    return found[::-1]
 
 
 def _factors(errors: Host, variance: Host, job: Job) -> Tensor:
