@@ -103,11 +103,11 @@ def test_slopes_are_those_of_a_gamma_regression():
 def test_slopes_are_learned_where_they_are_proven_and_only_there():
     rng = np.random.default_rng(1)
     signs, noise = rng.normal(size=(600, 5)), np.abs(rng.normal(size=(600, 2)))
-    told, weight, bias = learned(signs, noise, np.arange(600))
+    _, weight, bias = learned(signs, noise, np.arange(600))
     np.testing.assert_allclose(weight, 0, atol=1e-12)
     np.testing.assert_allclose(bias, 0, atol=0.1)  # in units of the mean error of each output
     steep = noise * np.exp(signs[:, :1] + signs[:, 1:2] * [0.0, 0.75])
-    _told, weight, bias = learned(signs, steep, np.arange(600))
+    _, weight, bias = learned(signs, steep, np.arange(600))
     np.testing.assert_allclose(weight[:, :2], [[1, 0], [1, 0.75]], atol=0.15)
     # The errors of one patient prove nothing about others: twenty copies of ten cases.
     few = np.arange(200) // 20
