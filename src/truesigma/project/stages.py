@@ -251,7 +251,7 @@ def _title(work: Work) -> str:
     names = work.test.names or (work.project.dataset,)
     target = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if names[SHOWN:] else "")
     unit = f" in {work.test.unit}" if work.test.unit else ""
-    return f"{target}{unit} \N{MIDDLE DOT} {work.project.network.backbone}"
+    return f"{target}{unit} \N{MIDDLE DOT} {work.project.network.backbone.partition(':')[0]}"
 
 
 def _across(work: Work) -> str:

@@ -78,9 +78,11 @@ def train_run(
     if linear_start and not begun and (pretrained or (weights and not is_whole(weights))):
         fit_mean(net, data, device)
     if say is not None:
-        say(_data_line(data))
-        say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
-        say(f"{folder}: {_progress(folder, recipe.epochs) if begun else 'a new run'}")
+        done = int(read_values(folder / LAST)["epoch"]) if begun else 0
+        if done < recipe.epochs:
+            say(_data_line(data))
+            say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
+        say(f"{folder}: {_progress(done, recipe.epochs)}")
     return train(
         net,
         data,
@@ -136,6 +138,7 @@ def _plan_line(
     )
 
 
-def _progress(folder: Path, epochs: int) -> str:
-    done = int(read_values(folder / LAST)["epoch"])
+def _progress(done: int, epochs: int) -> str:
+    if not done:
+        return "a new run"
     return f"going on after epoch {done}" if done < epochs else f"epoch {done} of {epochs} is done"
