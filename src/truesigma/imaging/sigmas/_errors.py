@@ -1,4 +1,4 @@
-"""Variances learned from errors on held cases: what their logarithms depend on, and their level."""
+"""Variances learned from errors on held cases: what their sizes depend on, and their level."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.values import Prediction
 from ..sampling.frozen import Frozen
-from ..training.settle import LEAST, USUAL, learned
+from ..training.settle import USUAL, learned
 
 
 def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
@@ -19,12 +19,10 @@ def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
         seen: held cases. signs: (case, sign). patient: of each case; None: every case is its own.
     """
     names = np.arange(len(signs)) if patient is None else patient
-    left = np.log(seen.errors / seen.variance)
-    left = left.clip(np.log(np.exp(left).mean(axis=0)) + LEAST)
+    left = np.sqrt(seen.errors / seen.variance)
     told, weight, bias = learned(signs, left, np.unique(names, return_inverse=True)[1])
-    ratio = np.sqrt(seen.errors / (seen.variance * np.exp(told)))
-    level = np.quantile(ratio, 0.9, axis=0) / USUAL["gaussian"]
-    return {"weight": weight, "bias": bias + 2 * np.log(level)}
+    level = np.quantile(left / np.exp(told), 0.9, axis=0) / USUAL["gaussian"]
+    return {"weight": 2 * weight, "bias": 2 * (bias + np.log(level))}
 
 
 def say(seen: Frozen, signs: Host, known: Mapping[str, Host]) -> Prediction:
