@@ -34,7 +34,7 @@ IMAGING_LAYERS = [
     {"export"},
 ]
 # What the plug-ins of imaging see of it; nobody imports a plug-in by name.
-SEEN = {"datasets": {"data"}, "backbones": {"network"}, "sigmas": {"network", "sampling", "training"}}
+SEEN = {"datasets": {"data"}, "backbones": {"network"}, "sigmas": {"data", "network", "sampling", "training"}}
 
 
 def level_of(layers: list[set[str]], name: str) -> int | None:

@@ -11,9 +11,14 @@ import truesigma as ts
 from truesigma import imaging
 from truesigma.core import plugins
 from truesigma.imaging.sampling.frozen import look
-from truesigma.imaging.sigmas import laplace
+from truesigma.imaging.sigmas import distance, laplace
 
-ASKED = {"laplace": "laplace", "residual": "residual"}
+ASKED = {
+    "laplace": "laplace",
+    "residual": "residual",
+    "distance": "distance",
+    "augment": "augment:flip=x,move=1",
+}
 
 
 class Plain(nn.Module):
@@ -191,6 +196,61 @@ def test_residual_learns_which_cases_are_hard(net):
     assert ts.metrics.coverage.score(found, y.numpy(), level=0.9) == pytest.approx(0.9, abs=0.03)
     constant = imaging.fit_sigma(net, "residual", held=split(net, 600, 5))  # noise that nothing tells
     assert not constant.learned["weight"].any()
+
+
+@pytest.mark.parametrize("by", ["mahalanobis", "nearest"])
+def test_distance_scales_sigma_by_what_held_cases_show(net, by):
+    """Errors grow with the distance where they do; elsewhere the distance says nothing."""
+    train, x = split(net, 300, 1), torch.cat([images(400, 2), 6 * images(400, 3)])
+    hard = torch.cat([torch.full((400, 1), 0.2), torch.full((400, 1), 1.2)])
+    mixed = torch.randperm(800, generator=torch.Generator().manual_seed(0))
+    held = [(x[mixed], noisy(net, x, 9, hard)[mixed])]
+    sigma = imaging.fit_sigma(net, f"distance:by={by}", train=train, held=held)
+    near, far = (sigma([times * images(200, 5)]).scale.mean() for times in (1, 6))
+    assert 0.15 < near < 0.35  # the distances of both kinds overlap
+    assert 0.9 < far < 1.6
+    alike = imaging.fit_sigma(net, f"distance:by={by}", train=train, held=split(net, 400, 7))
+    assert not alike.learned["weight"].any()
+
+
+def test_distances_are_those_of_slow_loops_and_of_scikit_learn(net):
+    covariance = pytest.importorskip("sklearn.covariance")
+    train, held = split(net, 40, 1), split(net, 60, 2)
+    known, new = look(net, train).features, look(net, held).features
+    learned = imaging.fit_sigma(net, "distance", train=train, held=held).learned
+    fitted = covariance.LedoitWolf().fit(known)
+    np.testing.assert_allclose(
+        distance._signs(new, learned)[:, 0], np.log(fitted.mahalanobis(new)) / 2, rtol=1e-5
+    )
+    learned = imaging.fit_sigma(net, "distance:by=nearest,nearest=3", train=train, held=held).learned
+    sd = known.std(axis=0)
+    for case, features in enumerate(new[:5]):
+        far = sorted(
+            np.sqrt(sum(((a - b) / s) ** 2 for a, b, s in zip(features, other, sd) if s)) for other in known
+        )
+        assert distance._signs(new, learned)[case, 0] == pytest.approx(np.log(np.mean(far[:3])), rel=1e-6)
+
+
+def test_views_are_flips_turns_and_shifts(net):
+    held, x = split(net, 100, 1), images(6, 2)
+    sigma = imaging.fit_sigma(net, "augment:flip=xy,move=1,turn=true", held=held)
+    drawn = sigma([x])
+    assert drawn.mean.shape == (4 * 4 * 5, 6, 1)
+    with torch.no_grad():
+        seen = [
+            net.eval()(view)[:, 0].numpy()
+            for view in (x, x.flip(-1), torch.rot90(x.flip(-1, -2), 3, (-2, -1)))
+        ]
+    for view in seen:
+        assert np.abs(drawn.mean[:, :, 0] - view).max(axis=1).min() < 1e-6
+    shifted = torch.cat([x[..., 1:], x[..., -1:]], dim=-1)
+    with torch.no_grad():
+        assert np.abs(drawn.mean[:, :, 0] - net(shifted)[:, 0].numpy()).max(axis=1).min() < 1e-6
+    means = sigma([x for x, _ in held])
+    errors = np.square(means.mean.mean(axis=0) - torch.cat([y for _, y in held]).numpy()).mean()
+    assert (sigma.learned["level"] + means.mean.var(axis=0).mean()).item() == pytest.approx(errors, rel=1e-4)
+    with pytest.raises(ValueError, match="leave the target as it is"):
+        imaging.fit_sigma(net, "augment", held=held)
 
 
 def test_any_network_of_timm_in_three_lines():
