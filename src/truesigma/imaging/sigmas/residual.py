@@ -1,10 +1,10 @@
 r"""Residual: what makes errors large, learned on held cases from the features of the frozen network.
 
-$\log \sigma^2 = \log v + w^\top \phi + c$, with the features $\phi$ and the network's own variance $v$ (or 1): a ridge
-regression of $\log e^2$, whose penalty is chosen by folds of patients; slopes are 0 where folds do not prove them. The
-level is such that 90 % of the held errors are as small as they should be.
+$\log \sigma^2 = \log v + w^\top \phi + c$, with the features $\phi$ and the network's own variance $v$ (or 1): a gamma
+regression of the sizes of errors with a penalty that is chosen by folds of patients; slopes are 0 where folds do not
+prove them. The level is such that 90 % of the held errors are as small as they should be.
 
-Reference: Nix and Weigend, 1994 (a variance of its own); Carroll and Ruppert, 1988 (logarithms of squared errors).
+Reference: Davidian and Carroll, JASA 1987 (variance functions from absolute residuals).
 """
 
 from collections.abc import Iterable, Mapping
