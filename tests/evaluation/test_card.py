@@ -46,10 +46,10 @@ def test_a_card_does_after_reading_what_it_did_before(tmp_path, name, law):
 @pytest.mark.parametrize("law", [ts.Normal(), ts.Laplace()])
 def test_a_card_from_a_tally_is_that_of_the_cases(law):
     cases = simulated(outputs=(3,), law=law)
-    tally = ts.Tally.empty(by_output=True)
+    tally = ts.Tally.empty()
     for part in (cases[:150], cases[150:]):
         tally = tally.add(part.prediction, part.target)
-    for name in ("sigma", "sigma:part=aleatoric", "sigma_by_output"):
+    for name in ("sigma", "sigma:part=aleatoric"):
         card, expected = calibrate(tally, name, unit="mm", data={"draws": 25}), calibrate(cases, name)
         assert np.allclose(card(cases).variance, expected(cases).variance, rtol=1e-12)
         assert (card.law, card.unit, card.recipe.name) == (expected.law, "mm", "exact")

@@ -51,20 +51,18 @@ def test_a_standard_error_counts_patients(outputs):
     assert by_site.standard_error == pytest.approx(each, rel=1e-10)  # two sites do not show how sites differ
 
 
-@pytest.mark.parametrize("name", ["sigma", "sigma_by_output"])
-def test_a_tally_keeps_patients_across_batches(name):
+def test_a_tally_keeps_patients_across_batches():
     cases = made(outputs=2, group=False)
-    whole = calibrate(cases, name).recalibration.to_dict()
+    whole = calibrate(cases, "sigma").recalibration.to_dict()
     order = np.random.default_rng(1).permutation(len(cases))
     parts = [cases[some] for some in np.array_split(order, 5)]  # which divide patients
     tallies = [
-        Tally.empty(by_output=True).add(p.prediction, p.target, patient=p.patient, group=["A"] * len(p))
-        for p in parts
+        Tally.empty().add(p.prediction, p.target, patient=p.patient, group=["A"] * len(p)) for p in parts
     ]
     tally = tallies[0]
     for other in tallies[1:]:
         tally = other.merge(tally)
-    found = calibrate(tally, name).recalibration.to_dict()
+    found = calibrate(tally, "sigma").recalibration.to_dict()
     for key in set(whole) - {"name", "part"}:
         assert found[key] == pytest.approx(whole[key], rel=1e-12)
     with pytest.raises(ValueError, match="a patient in every add, or in none"):

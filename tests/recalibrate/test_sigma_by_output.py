@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from samples import draw
 
-from truesigma import Prediction, Tally, Undefined, load_recalibration
+from truesigma import Prediction, load_recalibration
 from truesigma.core.cases import output_of
 from truesigma.recalibrate import sigma, sigma_by_output
 
@@ -76,58 +76,17 @@ def test_one_sigma_for_outputs_that_differ_is_repaired():
     np.testing.assert_allclose(held[1], 0.9, atol=0.03)
 
 
-@pytest.mark.parametrize("group", [False, True])
-def test_a_tally_knows_them_in_any_split(group):
-    sample = draw(5, cases=90, outputs=(4,), weight=True)
-    prediction, names = sample.prediction(), np.array([f"p{k % 9}" for k in range(90)])
-
-    def tally(some):
-        return Tally.empty(by_output=True).add(
-            prediction[some], sample.target[some], weight=sample.weight[some], group=names[some] if group else None
-        )  # fmt: skip
-
-    parts = [tally(some) for some in np.split(np.random.default_rng(0).permutation(90), [1, 30])]
-    whole = parts[2].merge(parts[0]).merge(parts[1])
-    for part in ("total", "aleatoric"):
-        direct = sigma_by_output.fit(
-            prediction, sample.target, weight=sample.weight, group=names if group else None, part=part
-        )
-        found = sigma_by_output.fit(whole, part=part)
-        assert found.factors == pytest.approx(direct.factors, rel=1e-10)
-        assert found.standard_errors == pytest.approx(direct.standard_errors, rel=1e-9)
-    summary = whole.summary()
-    assert summary["factor_by_output"] == pytest.approx(sigma_by_output.fit(whole).factors, rel=1e-12)
-    assert summary["factor_aleatoric_by_output"] == pytest.approx(direct.factors, rel=1e-10)
-
-
-def test_a_tally_of_other_outputs_says_so():
-    three, two = (draw(1, cases=20, outputs=(k,)) for k in (3, 2))
-    tally = Tally.empty(by_output=True)
-    for sample in (three, two):
-        tally = tally.add(sample.prediction(), sample.target)
-    assert tally.summary()["factor_by_output"] is None
-    assert tally.summary()["factor"] > 0
-    with pytest.raises(Undefined, match="other outputs"):
-        sigma_by_output.fit(tally)
-
-
 def test_refusals():
     sample = draw(1, cases=20, outputs=(3,))
     prediction = sample.prediction()
     fitted = sigma_by_output.fit(prediction, sample.target)
     with pytest.raises(ValueError, match="has 1 outputs, and factors were fitted for 3"):
         fitted(output_of(prediction, 0))
-    with pytest.raises(ValueError, match="by_output=True"):
-        sigma_by_output.fit(Tally.empty().add(prediction, sample.target))
-    with pytest.raises(ValueError, match="cannot merge"):
-        Tally.empty(by_output=True).merge(Tally.empty())
     many = Prediction(np.zeros((3, 65)), aleatoric=np.ones((3, 65)))
     with pytest.raises(ValueError, match="65 outputs"):
         sigma_by_output.fit(many, np.ones((3, 65)))
-    assert Tally.empty(by_output=True).add(many, np.ones((3, 65))).summary()["factor_by_output"] is None
     one_known = Prediction(np.zeros((3, 2)), aleatoric=np.ones((3, 2))), np.array([[1.0, 0.0]] * 3)
-    for given in (one_known, [Tally.empty(by_output=True).add(*one_known)]):
-        with pytest.raises(ValueError, match="output 1: every calibration error is exactly 0"):
-            sigma_by_output.fit(*given)
+    with pytest.raises(ValueError, match="output 1: every calibration error is exactly 0"):
+        sigma_by_output.fit(*one_known)
     with pytest.raises(ValueError, match="factors is None"):
         load_recalibration({**fitted.to_dict(), "factors": [1.0, None, 2.0]})

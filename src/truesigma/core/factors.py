@@ -10,23 +10,16 @@ from array_api_compat import is_array_api_obj
 from .arrays import Array, Host, namespace, pack, to_host, total, widen
 from .bins import segment_sums
 from .elements import Elements, Error, Outputs, Part
-from .law import Undefined
 from .scores import Statistic, Sum
 
-BY_OUTPUT = " by output"  # behind the key of a factor
 MOST_OUTPUTS = 64  # that have a factor each; more are a map
 
 
-def factor_plan(of: Callable[..., Sum], outputs: Outputs, by_output: bool) -> dict[str, Statistic]:
-    """The statistics of the factor of each part, and those of each output where asked for, by the keys of a tally."""
+def factor_plan(of: Callable[..., Sum], outputs: Outputs) -> dict[str, Statistic]:
+    """The statistics of the factor of each part, by the keys of a tally."""
     plan: dict[str, Statistic] = {}
     for part in ("total", "aleatoric"):
-        one = partial(of, error="mean", part=part)
-        plan[f"factor {part}"] = partial(one, outputs=outputs)
-        if by_output:
-            plan[f"factor {part}{BY_OUTPUT}"] = partial(
-                each_output, statistic=partial(one, outputs="separate")
-            )
+        plan[f"factor {part}"] = partial(of, error="mean", part=part, outputs=outputs)
     return plan
 
 
@@ -36,15 +29,6 @@ def factor_sums(block: Elements, *, outputs: Outputs, error: Error, part: Part) 
     With S_c and W_c the sums of w |z|^moment and of w in case c: (C, sum W, sum S, sum S^2, sum S W, sum W^2).
     """
     return squares(*_case_sums(block, outputs, error, part))
-
-
-def each_output(block: Elements, *, statistic: Statistic) -> Array:
-    """Apply a statistic to each output alone; outputs are the last axis of the result."""
-    outputs = block.aleatoric.shape[1]
-    if outputs > MOST_OUTPUTS:
-        raise Undefined(f"there are {outputs} outputs; at most {MOST_OUTPUTS} have a factor each.")
-    each = [statistic(block.at(slice(k, k + 1))) for k in range(outputs)]
-    return namespace(each[0]).stack(each, axis=-1)
 
 
 def cluster_sums(

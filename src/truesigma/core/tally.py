@@ -18,7 +18,7 @@ from .cases import Cases, check_alone, members, unread
 from .checks import check_choice, check_group, check_level, nothing_left
 from .elements import Error, Outputs
 from .errors import Refusal
-from .factors import BY_OUTPUT, cluster_sums, factor_of, factor_plan, factor_sums
+from .factors import cluster_sums, factor_of, factor_plan, factor_sums
 from .law import Undefined
 from .scores import (
     OfElements,
@@ -51,7 +51,6 @@ class Tally:
     moment: int | None  # of the law of the cases so far; the factor needs it
     sums: Mapping[str, Sum]
     groups: Mapping[str, "Tally"]
-    by_output: bool = False
     # (S, W) of each patient for each factor, by (factor, patient).
     patients: Mapping[tuple[str, str], Host] = field(default_factory=dict)
 
@@ -62,7 +61,6 @@ class Tally:
         edges: Any = None,
         outputs: Outputs = "separate",
         error: Error = "mean",
-        by_output: bool = False,
     ) -> "Tally":
         """A tally of nothing.
 
@@ -73,7 +71,6 @@ class Tally:
                 UCE and ENCE are within 1 %, or a thousandth of the mean variance.
             outputs: "separate" or "mean", for UCE, ENCE, NLL and the factors.
             error: "mean" or "draws", for UCE and ENCE.
-            by_output: keep the factors of each output as well; outputs are then the same in every `add`, and few.
         """
         check_choice("outputs", outputs, "separate", "mean")
         check_choice("error", error, "mean", "draws")
@@ -88,7 +85,7 @@ class Tally:
             check_level(level)
         if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):
             raise Refusal(f"edges is {known}; expected two or more numbers that rise.")
-        return Tally(levels, known, outputs, error, None, {}, {}, by_output)
+        return Tally(levels, known, outputs, error, None, {}, {})
 
     def add(
         self,
@@ -126,7 +123,7 @@ class Tally:
             raise Refusal(f"cannot merge a tally with a {type(other).__name__}; expected a Tally.")
         if self._settings != other._settings:
             raise Refusal(
-                "cannot merge tallies of other settings, (levels, edges, outputs, error, by_output) = "
+                "cannot merge tallies of other settings, (levels, edges, outputs, error) = "
                 f"{self._settings} and {other._settings}; make both with the same arguments of Tally.empty."
             )
         if None not in (self.moment, other.moment) and self.moment != other.moment:
@@ -149,8 +146,7 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """Every score by its name: plain floats, None where undefined, and a dict by level for interval scores.
 
-        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling. With by_output
-        there are lists of them, `factor_by_output` and `factor_aleatoric_by_output`.
+        `n` is the weight of all elements; `factor` and `factor_aleatoric` are those of sigma scaling.
         """
         if not self.sums:
             raise nothing_left()
@@ -165,41 +161,7 @@ class Tally:
         for part, key in (("total", "factor"), ("aleatoric", "factor_aleatoric")):
             sums = self.sums[f"factor {part}"]
             scores[key] = None if isinstance(sums, Undefined) else factor_of(sums, self.moment)
-            if self.by_output:
-                each = self.sums[f"factor {part}{BY_OUTPUT}"]
-                columns = None if isinstance(each, Undefined) else [factor_of(c, self.moment) for c in each.T]
-                scores[f"{key}_by_output"] = columns
         return scores
-
-    def outputs_apart(self) -> "list[Tally]":
-        """The sums of each output's factors, as tallies that `sigma` can be fitted from; needs by_output.
-
-        >>> tally = Tally.empty(by_output=True).add(Prediction([[0.0, 0.0]], aleatoric=[[1.0, 1.0]]), [[2.0, 3.0]])
-        >>> [float(one.sums["factor total"][2]) for one in tally.outputs_apart()]
-        [4.0, 9.0]
-        """
-        if not self.by_output:
-            raise Refusal(
-                "this tally holds no sums of each output; make it with Tally.empty(by_output=True)."
-            )
-        if not self.sums:
-            raise nothing_left()
-        sums = {key.removesuffix(BY_OUTPUT): one for key, one in self.sums.items() if key.endswith(BY_OUTPUT)}
-        if isinstance(sums["factor total"], Undefined):
-            raise sums["factor total"]
-        groups = {name: tally.outputs_apart() for name, tally in self.groups.items()}
-
-        def at(k: int) -> Tally:
-            sums_at = {key: one if isinstance(one, Undefined) else one[:, k] for key, one in sums.items()}
-            patients = {
-                (key.removesuffix(BY_OUTPUT), name): one[:, k]
-                for (key, name), one in self.patients.items()
-                if key.endswith(BY_OUTPUT)
-            }
-            own = {name: tallies[k] for name, tallies in groups.items()}
-            return replace(self, sums=sums_at, groups=own, patients=patients)
-
-        return [at(k) for k in range(sums["factor total"].shape[1])]
 
     def __repr__(self) -> str:
         count = float(self.sums["n"][0]) if self.sums else 0.0
@@ -208,7 +170,7 @@ class Tally:
 
     @property
     def _settings(self) -> tuple[Any, ...]:
-        return self.levels, self.edges, self.outputs, self.error, self.by_output
+        return self.levels, self.edges, self.outputs, self.error
 
     def _of(self, cases: Cases) -> "Tally":
         """A tally of the same settings that holds these cases alone."""
@@ -218,9 +180,7 @@ class Tally:
     def _patients(self, cases: Cases) -> dict[tuple[str, str], Host]:
         """S and W of each patient for each factor; none where that has no sums."""
         names, code = np.unique(cases.patient, return_inverse=True)
-        plan = factor_plan(
-            partial(cluster_sums, code=code, clusters=len(names)), self.outputs, self.by_output
-        )
+        plan = factor_plan(partial(cluster_sums, code=code, clusters=len(names)), self.outputs)
         sums = accumulate_each(cases, [(None, plan)])[0]
         known = {key: own for key, own in sums.items() if not isinstance(own, Undefined)}
         return {(key, str(name)): own[:, k] for key, own in known.items() for k, name in enumerate(names)}
@@ -244,8 +204,8 @@ def _requests(levels: tuple[float, ...], outputs: Outputs, error: Error) -> list
 @lru_cache(maxsize=64)
 def _plan(settings: tuple[Any, ...]) -> dict[str, Statistic]:
     """Plan the sums: those that the metrics ask for, the weight, and the factors."""
-    levels, edges, outputs, error, by_output = settings
+    levels, edges, outputs, error = settings
     asked = {one.sums.key(name, one.options): one for name, one in _requests(levels, outputs, error)}
     known = {} if edges is None else dict.fromkeys(asked, np.array(edges))
     count = {"n": OfElements(lambda e: pack(e.aleatoric, e.count))}
-    return {**count, **plan(asked, known), **factor_plan(factor_sums, outputs, by_output)}
+    return {**count, **plan(asked, known), **factor_plan(factor_sums, outputs)}

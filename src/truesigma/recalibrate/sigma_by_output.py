@@ -7,7 +7,6 @@ One factor can only be right on the average of the outputs: one of them too wide
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,7 +29,6 @@ from ..core.recalibration import (
     stored,
 )
 from ..core.scores import Sum
-from ..core.tally import Tally
 from ..core.values import Prediction
 from ._factor import factor_from
 from ._factor import gather as gather_one
@@ -72,21 +70,19 @@ class SigmaByOutput:
     to_dict = stored("sigma_by_output")
 
 
-def gather(cases: Cases | Tally, *, part: Part, error: Error) -> dict[str, Sum]:
+def gather(cases: Cases, *, part: Part, error: Error) -> dict[str, Sum]:
     """Gather what `sigma` needs, for each output, as OUTPUT/NAME."""
-    each = cases.outputs_apart() if isinstance(cases, Tally) else _outputs_of(cases)
-    sums = (gather_one(one, part=part, outputs="separate", error=error) for one in each)
-    return {f"{output}/{key}": value for output, own in enumerate(sums) for key, value in own.items()}
-
-
-def _outputs_of(cases: Cases) -> Iterator[Cases]:
     count = math.prod(cases.prediction.location.shape[1:])
     if count > MOST_OUTPUTS:
         raise Refusal(
             f"there are {count} outputs; expected at most {MOST_OUTPUTS}, for a factor each. Maps need one for all: "
             "sigma."
         )
-    return (output_of(cases, output) for output in range(count))
+    sums: dict[str, Sum] = {}
+    for output in range(count):
+        own = gather_one(output_of(cases, output), part=part, outputs="separate", error=error)
+        sums |= {f"{output}/{key}": value for key, value in own.items()}
+    return sums
 
 
 @on_sums(gather)
@@ -94,8 +90,7 @@ def fit(cases: CaseSums, *, part: Part = "total", error: Error = "mean") -> Sigm
     """Fit the factor of each output that makes its calibration targets most probable.
 
     Args:
-        cases: of the calibration, or a tally of them, made with `Tally.empty(by_output=True)`; or their arrays, as
-            `Fitting` says.
+        cases: of the calibration, or their arrays, as `Fitting` says.
         part: "total", or "aleatoric" to scale and keep the aleatoric part alone (Levi et al.).
         error: "mean" fits the error of the mean prediction; "draws" that of every draw, (mu - y)^2 + spread.
 
