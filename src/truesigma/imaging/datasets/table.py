@@ -18,7 +18,7 @@ training target, images by the mean and sd of each channel in training.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from ...core.checks import number_of
 from ...files.tables import Row, read_table
 from ..data.dataset import DataSet, Split
 from ..data.folder import read_images
-from ..data.inputs import fit_inputs, leaving_planes
+from ..data.inputs import Inputs, fit_inputs, leaving_planes
 from ..data.prepare import Layout, Normalise
 from ..data.rows import (
     SHOWN,
@@ -126,65 +126,113 @@ def load(
     Returns:
         DataSet of uint8 or float32 images (channel, *space), targets in `unit`.
     """
-    folder = Path(root)
-    columns, beside = comma_words(target), comma_words(inputs)
+    path, columns = Path(root, csv), comma_words(target)
     layout = Layout.of(size, mm_per_pixel, dimensions, normalise, coordinates)
+    several = _looked_at_apart(group, patient)
     # A split or group column may be missing only if it was not asked for by another name.
     asked = [split] if split not in ("", "split") else []
+    asked += several or (group_columns(group) if group != "group" else [])
+    asked += [*pattern_columns(image), *columns, *comma_words(inputs), *group_columns(patient)]
+    rows = _rows_of(path, asked, split, columns, spacing)
+    values, names = targets(rows, columns, path), _names_of(rows, image, path)
+    apart = spacings(rows, spacing, path) if layout.mm_per_pixel else None
+    images, keep = read_images(Path(root), names, layout, apart, skip_broken=skip_broken, memory=memory)
+    rows, names, values = [rows[k] for k in keep], [names[k] for k in keep], values[keep]
+    parted = [groups_of(rows, names, one, path) for one in several or [group]]
+    groups: Any = list(zip(*[one for one in parted if one is not None])) if several else parted[0]
+    patients = groups_of(rows, names, patient, path) if patient else None
+    shares = {"valid": valid, "test": test, "calibration": calibration}
+    index = _index(rows, split, patients or groups, shares, seed)
+    low, width = _range_of(values[index["train"]], columns)
+    known, numbers = _known_inputs(rows, index, comma_words(inputs), columns, path)
+    scaled = torch.from_numpy(((values - low) / width).astype(np.float32))
+    whose = None if patients is None else tuple(patients)
+    every = Split(images, scaled, tuple(names), groups, numbers, whose, tuple(several))
+    parts = {key: every.part(at) for key, at in index.items()}
+    _warn_of_copies(parts)
+    variation = Variation(flip, turn, rotate, scale, shift, intensity, tuple(comma_words(coordinates)))
+    varied, places = _vary(variation, columns, low, width, parts["train"].shape[1:], layout)
+    augment, units = leaving_planes(varied, len(known)), _units(unit, columns)
+    kind: Any = np.float64 if far_from_zero(low, width) else np.float32
+    offset, factor = (torch.from_numpy(part.astype(kind)) for part in (low, width))
+    name, prepare = Path(root).resolve().name, _prepare(parts["train"], layout, normalise)
+    return DataSet(name, parts, prepare, augment, units, offset, factor, known, places, tuple(columns))
+
+
+def _rows_of(path: Path, asked: list[str], split: str, columns: list[str], spacing: float | str) -> list[Row]:
+    """The rows of the table, which must have the columns that were asked for."""
+    check_spacing(spacing, columns)
+    header, rows = read_table(path, need=[*asked, *spacing_columns(spacing)])
+    if split in header:
+        check_filled(rows, split, path)
+    return rows
+
+
+def _names_of(rows: list[Row], image: str, path: Path) -> list[str]:
+    names = [image_name(row, image) for row in rows]
+    check_names(names, path)
+    return names
+
+
+def _vary(
+    variation: Variation,
+    columns: list[str],
+    low: NDArray[Any],
+    width: NDArray[Any],
+    space: tuple[int, ...],
+    layout: Layout,
+) -> tuple[Any, Any]:
+    """What varies training images at random, and where in the targets points are."""
+    scaling = tuple(columns), tuple(low.tolist()), tuple(width.tolist()), len(space)
+    places = variation.places(*scaling, layout.mm_per_pixel)
+    return variation.step(len(space), places, space[-1] == space[-2], layout.mm_per_pixel), places
+
+
+def _looked_at_apart(group: str, patient: str) -> list[str]:
+    """The columns of `group`, where it names several."""
     several = comma_words(group) if "," in group and not {"(", "{"} & set(group) else []
     if several and not patient:
         raise ValueError(
             f"group names {', '.join(several)}, which are looked at apart, and no patient says which cases belong "
             'together; give it, as patient = "id".'
         )
-    asked += several or (group_columns(group) if group != "group" else [])
-    asked += group_columns(patient)
-    need = [*pattern_columns(image), *columns, *beside, *spacing_columns(spacing), *asked]
-    check_spacing(spacing, columns)
-    header, rows = read_table(folder / csv, need=need)
-    if split in header:
-        check_filled(rows, split, folder / csv)
-    values = targets(rows, columns, folder / csv)
-    names = [image_name(row, image) for row in rows]
-    check_names(names, folder / csv)
-    apart = spacings(rows, spacing, folder / csv) if layout.mm_per_pixel else None
-    images, keep = read_images(folder, names, layout, apart, skip_broken=skip_broken, memory=memory)
-    rows, names = [rows[k] for k in keep], [names[k] for k in keep]
-    values = values[keep]
-    parted = [groups_of(rows, names, one, folder / csv) for one in several or [group]]
-    groups: Any = list(zip(*[one for one in parted if one is not None])) if several else parted[0]
-    patients = groups_of(rows, names, patient, folder / csv) if patient else None
-    shares = {"valid": valid, "test": test, "calibration": calibration}
-    index = _index(rows, split, patients or groups, shares, seed)
-    low, high = values[index["train"]].min(0), values[index["train"]].max(0)
+    return several
+
+
+def _range_of(train: NDArray[Any], columns: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The smallest training target of each column, and how far it is to the largest."""
+    low, high = train.min(0), train.max(0)
     flat = [column for column, a, b in zip(columns, low, high) if not b > a]
     if flat:
         raise ValueError(f"{', '.join(flat)}: all training targets are equal; there is nothing to learn")
+    return low, high - low
+
+
+def _known_inputs(
+    rows: list[Row], index: Mapping[str, NDArray[np.int64]], inputs: list[str], columns: list[str], path: Path
+) -> tuple[Inputs, Any]:
+    """How the inputs beside the images become numbers, from the training cases; and the numbers of all."""
     pool = [rows[k] for name, at in index.items() if name != "test" for k in at]
-    known = fit_inputs([rows[k] for k in index["train"]], beside, folder / csv, columns, pool)
-    numbers = known.standardised(known.raw(rows, folder / csv)) if known else None
-    scaled = torch.from_numpy(((values - low) / (high - low)).astype(np.float32))
-    whose = None if patients is None else tuple(patients)
-    every = Split(images, scaled, tuple(names), groups, numbers, whose, tuple(several))
-    parts = {key: every.part(at) for key, at in index.items()}
-    _warn_of_copies(parts)
+    known = fit_inputs([rows[k] for k in index["train"]], inputs, path, columns, pool)
+    return known, known.standardised(known.raw(rows, path)) if known else None
+
+
+def _units(unit: str, columns: list[str]) -> tuple[str, ...]:
+    """The unit of each target; a single one is that of all."""
     units = tuple(word.strip() for word in unit.split(","))
-    units = units * len(columns) if len(units) == 1 else units
-    prepare = Normalise(top=1.0, each=True) if layout.each else _normalise(parts["train"])
-    if normalise == "half":
-        eight, same = prepare.top == 255, (0.5,) * len(prepare.sd)
-        sd = tuple(2 * one for one in prepare.sd)
-        prepare = replace(prepare, mean=same if eight else prepare.mean, sd=same if eight else sd)
-    space = parts["train"].shape[1:]
-    variation = Variation(flip, turn, rotate, scale, shift, intensity, tuple(comma_words(coordinates)))
-    scaling = tuple(columns), tuple(low.tolist()), tuple((high - low).tolist()), len(space)
-    places = variation.places(*scaling, layout.mm_per_pixel)
-    varied = variation.step(len(space), places, space[-1] == space[-2], layout.mm_per_pixel)
-    augment = leaving_planes(varied, len(known))
-    kind = torch.float64 if far_from_zero(low, high - low) else torch.float32
-    offset, factor = torch.from_numpy(low).to(kind), torch.from_numpy(high - low).to(kind)
-    name = folder.resolve().name
-    return DataSet(name, parts, prepare, augment, units, offset, factor, known, places, tuple(columns))
+    return units * len(columns) if len(units) == 1 else units
+
+
+def _prepare(train: Split, layout: Layout, normalise: str) -> Normalise:
+    """How the pixels of an image are normalised."""
+    if layout.each:
+        return Normalise(top=1.0, each=True)
+    prepare = _normalise(train)
+    if normalise != "half":
+        return prepare
+    eight, same = prepare.top == 255, (0.5,) * len(prepare.sd)
+    sd = tuple(2 * one for one in prepare.sd)
+    return replace(prepare, mean=same if eight else prepare.mean, sd=same if eight else sd)
 
 
 def read(
@@ -205,7 +253,7 @@ def read(
 
 
 def _index(
-    rows: list[Row], split: str, groups: list[str] | None, shares: Mapping[str, float], seed: int
+    rows: list[Row], split: str, groups: Sequence[str] | None, shares: Mapping[str, float], seed: int
 ) -> dict[str, NDArray[np.int64]]:
     if split in rows[0]:
         given = [row[split] for row in rows]
