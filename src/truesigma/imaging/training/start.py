@@ -59,8 +59,7 @@ def train_run(
     Returns:
         The trained network with its history.
     """
-    folder = Path(out)
-    data = source.load() if data is None else data
+    folder, data = Path(out), data or source.load()
     begun = resume and (folder / LAST).is_file()
     # A run that is resumed has its weights: nothing is fetched for it again.
     net = build(
