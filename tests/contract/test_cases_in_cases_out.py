@@ -46,7 +46,7 @@ def cases() -> ts.Cases:
     return ts.Cases(ts.Prediction(0 * y, scale=sigma), y, **labels, unit="mm")
 
 
-@pytest.mark.parametrize("name", sorted(set(plugins.names("metrics")) - {"energy"}))
+@pytest.mark.parametrize("name", sorted(set(plugins.names("metrics")) - {"energy", "variogram"}))
 def test_a_score_of_cases_is_that_of_their_arrays(name, cases):
     metric = plugins.load("metrics", name)
     weighted = ts.Cases(cases.prediction, cases.target, weight=np.arange(200.0))

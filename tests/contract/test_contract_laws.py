@@ -176,6 +176,9 @@ def test_scores_equal_those_of_other_libraries():
         assert metrics.crps.score(samples, y, fair=fair) == pytest.approx(expected, abs=1e-9)
     energy = sr.es_ensemble(y, np.moveaxis(x, 0, 1), estimator="nrg").mean()
     assert metrics.energy.score(samples, y) == pytest.approx(energy, abs=1e-9)
+    for order in (0.5, 1.0):
+        variogram = sr.vs_ensemble(y, np.moveaxis(x, 0, 1), p=order).mean()
+        assert metrics.variogram.score(samples, y, order=order) == pytest.approx(variogram, abs=1e-9)
     q = {p: rng.normal() + np.sort(rng.normal(size=1000)) + 3 * p for p in (0.1, 0.5, 0.8)}
     one, stated = y[:, 0], ts.Prediction.from_quantiles(q)
     expected = sr.crps_quantile(one, np.stack(list(q.values()), axis=-1), np.array(list(q))).mean()

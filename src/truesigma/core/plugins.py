@@ -87,7 +87,7 @@ def usual(kind: str) -> list[str]:
     """Names of the plug-ins that `all` means; one that says `BY_NAME` is taken only when it is named.
 
     >>> sorted(set(names("metrics")) - set(usual("metrics")))
-    ['energy', 'joint_coverage', 'pinball', 'quantile_score', 'skce', 'volume']
+    ['energy', 'joint_coverage', 'pinball', 'quantile_score', 'skce', 'variogram', 'volume']
     """
     return [name for name in names(kind) if not said(load(kind, name), "BY_NAME")]
 

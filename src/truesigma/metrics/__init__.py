@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # so that a misspelt name is an error, and an editor knows th
     from . import sharpness as sharpness
     from . import skce as skce
     from . import uce as uce
+    from . import variogram as variogram
     from . import volume as volume
     from . import width as width
     from . import winkler as winkler
