@@ -10,11 +10,6 @@ from .core.law import Empirical, Laplace, Law, Normal, Student, Undefined
 from .core.recalibration import Recalibration, load_recalibration
 from .core.tally import Tally
 from .core.values import Draws, Interval, Prediction
-from .evaluation.card import Card, calibrate, read_card
-from .evaluation.evaluate import Evaluation, evaluate
-from .evaluation.fit import fit
-from .evaluation.scoring import score
-from .files.store import from_frame, read, read_draws, read_prediction, write
 
 __version__ = "0.1.0"
 __all__ = [
@@ -58,22 +53,30 @@ __all__ = [
 if TYPE_CHECKING:
     from . import imaging as imaging
     from .evaluation.bootstrap import bootstrap, paired
+    from .evaluation.card import Card, calibrate, read_card
     from .evaluation.compare import Comparison, compare
+    from .evaluation.evaluate import Evaluation, evaluate
+    from .evaluation.fit import fit
+    from .evaluation.scoring import score
+    from .files.store import from_frame, read, read_draws, read_prediction, write
     from .page import Report, report
 else:
-    # A quarter of everything that would be imported, so only on request; the torch half, too.
+    # Values and formulas are half of what would be imported, all else comes on request; the torch half, too.
     _LATER = {
-        "Comparison": ".evaluation.compare",
-        "Report": ".page",
-        "bootstrap": ".evaluation.bootstrap",
-        "compare": ".evaluation.compare",
-        "paired": ".evaluation.bootstrap",
-        "report": ".page",
+        ".evaluation.bootstrap": ("bootstrap", "paired"),
+        ".evaluation.card": ("Card", "calibrate", "read_card"),
+        ".evaluation.compare": ("Comparison", "compare"),
+        ".evaluation.evaluate": ("Evaluation", "evaluate"),
+        ".evaluation.fit": ("fit",),
+        ".evaluation.scoring": ("score",),
+        ".files.store": ("from_frame", "read", "read_draws", "read_prediction", "write"),
+        ".page": ("Report", "report"),
     }
 
     def __getattr__(name):
-        if name in _LATER:
-            return getattr(import_module(_LATER[name], __name__), name)
+        for module, names in _LATER.items():
+            if name in names:
+                return getattr(import_module(module, __name__), name)
         if name == "imaging":
             return import_module(".imaging", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,7 +26,7 @@ from .arrays import Array, Host, flat, keep_memory, pack, to_hosts, total, worke
 from .bins import Bins, assign, bin_sums, unit_counts
 from .cases import Cases, unread
 from .checks import nothing_left
-from .elements import Elements, Outputs, Terms, Through, block_rows, elements_of, with_weight
+from .elements import Elements, Outputs, Terms, Through, block_rows, blocks, elements_of, with_weight
 from .law import Undefined
 from .sketches import Sketch, edges_in, edges_over, variance_sums
 from .values import Prediction, changed
@@ -41,6 +41,9 @@ Plan = Mapping[Any, Statistic]  # by a key of one's own
 # From elements and their weights: columns and what is added there, each (case, output).
 Parts = Callable[[Elements, Host], list[tuple[Host | int, Host]]]
 Edges = Mapping[Any, Host | Undefined]  # of bins, by the key of a request; or why there are none
+
+# From some elements (case, output), the places of their cases and their weights, to a value and a weight of each case.
+OfCases = Callable[[Elements, Host, Host], tuple[Host, Host]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +258,22 @@ def score_of(
     if isinstance(value, Undefined):
         raise value
     return value
+
+
+def mean_over_cases(cases: Cases, of: OfCases) -> float:
+    """The weighted mean of what `of` gives for each case, for scores of joint samples and regions."""
+    held = counted = elements = 0.0
+    for block in blocks(cases):
+        part, rows = block.wide.elements, np.arange(len(cases))[block.rows]
+        share = weight_of(part)
+        value, of_case = of(part, rows, share)
+        held, counted = held + float(of_case @ value), counted + float(of_case.sum())
+        elements += float(share.sum())
+    if elements == 0:
+        raise nothing_left()
+    if counted == 0:
+        raise Undefined("no case has all its outputs: the mask hides some of each.")
+    return held / counted
 
 
 def accumulate(prediction: Prediction | Cases, target: Any, statistics: Plan, *, weight: Any = None) -> Sums:

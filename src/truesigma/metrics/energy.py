@@ -13,8 +13,8 @@ from ..core.cases import Cases, unread
 from ..core.elements import Elements
 from ..core.law import Undefined
 from ..core.laws.samples import Samples
+from ..core.scores import mean_over_cases
 from ..core.values import Prediction
-from ._joint import mean_over_cases
 
 TITLE = "energy score"
 BETTER = "lower"

@@ -14,8 +14,8 @@ from ..core.cases import Cases, unread
 from ..core.checks import check_level
 from ..core.elements import Elements
 from ..core.recalibration import JointRegion
+from ..core.scores import mean_over_cases
 from ..core.values import Prediction
-from ._joint import mean_over_cases
 
 TITLE = "joint coverage"
 BETTER = "nominal"

@@ -16,8 +16,8 @@ from ..core.elements import Elements
 from ..core.errors import Refusal
 from ..core.law import Undefined
 from ..core.laws.samples import Samples
+from ..core.scores import mean_over_cases
 from ..core.values import Prediction
-from ._joint import mean_over_cases
 
 TITLE = "variogram score"
 BETTER = "lower"
