@@ -350,38 +350,23 @@ class Empirical:
         rise, fall = (step * mean_square(f[:-1], f[1:]) for f in (p, 1 - p))
         return np.append(0.0, np.cumsum(rise)), np.append(np.cumsum(fall[::-1])[::-1], 0.0)
 
-    def _locate(self, z: Array) -> tuple[Array, Array, Array, Array]:
-        """Index of the value at or below z (0 for none), that value, F(z) inside the table, and z clipped to it."""
-        xp = namespace(z)
-        values, p = like(self.values, z), like(self.probability, z)
-        flat = xp.reshape(z, (-1,))
-        inside = xp.clip(flat, float(self.values[0]), float(self.values[-1]))
-        index = xp.clip(xp.searchsorted(values, inside, side="right") - 1, 0, max(self.values.size - 2, 0))
-        after = xp.clip(index + 1, 0, self.values.size - 1)
-        low, high = xp.take(values, index), xp.take(values, after)
-        span = xp.where(high > low, high - low, xp.ones_like(low))
-        part = (inside - low) / span
-        f = xp.take(p, index) + part * (xp.take(p, after) - xp.take(p, index))
-        return index, low, f, inside
-
     def cdf(self, z: Array) -> Array:
-        xp = namespace(z)
-        f = xp.reshape(self._locate(z)[2], z.shape)
-        f = xp.where(z < float(self.values[0]), xp.zeros_like(f), f)
-        return xp.where(z > float(self.values[-1]), xp.ones_like(f), f)
+        # Through the host: array libraries have no interpolation.
+        return like(np.interp(to_host(z), self.values, self.probability, left=0.0, right=1.0), z)
 
     def log_density(self, z: Array) -> Array:
         raise Undefined("an empirical law has no density; use CRPS or coverage instead of the likelihood.")
 
     def crps(self, z: Array, cdf: Array) -> Array:
         self._check_both("CRPS")
-        xp = namespace(z)
-        index, low, f, inside = self._locate(z)
-        rise, fall = (like(part, z) for part in self._integrals)
-        p = xp.take(like(self.probability, z), index)
-        below = xp.take(rise, index) + (inside - low) * mean_square(p, f)
-        above = xp.take(fall, index) - (inside - low) * mean_square(1 - p, 1 - f)
-        return xp.reshape(below + above + xp.abs(xp.reshape(z, (-1,)) - inside), z.shape)
+        values, p, (rise, fall) = self.values, self.probability, self._integrals
+        at = to_host(z).astype(np.float64, copy=False)
+        inside = np.clip(at, values[0], values[-1])
+        index = np.searchsorted(values, inside, side="right") - 1
+        f, past = np.interp(inside, values, p), inside - values[index]
+        below = rise[index] + past * mean_square(p[index], f)
+        above = fall[index] - past * mean_square(1 - p[index], 1 - f)
+        return like(below + above + np.abs(at - inside), z)
 
     def to_dict(self) -> dict[str, Any]:
         law = {"name": self.name, "unit": self.unit, "moment": self.moment}
