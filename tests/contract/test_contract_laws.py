@@ -116,7 +116,7 @@ def test_one_line_of_repr_rows_files_and_pooling(kind, tmp_path):
     for ending in ("npz", "parquet", "csv"):
         ts.write(ts.Cases(prediction, y, unit="mm"), tmp_path / f"a.{ending}")
         back = ts.read(tmp_path / f"a.{ending}")
-        assert back.prediction.law.to_dict() == prediction.law.to_dict()
+        assert back.prediction.law.shared == prediction.law.shared
         np.testing.assert_allclose(back.prediction.interval(0.5).upper, expected, rtol=1e-12)
     with pytest.raises(ValueError, match="the law is that of"):
         ts.Prediction(np.zeros(3), scale=np.ones(3), law=prediction.law)

@@ -221,7 +221,7 @@ def fields_table(fields: Mapping[str, Any], *, metadata: bool) -> "pa.Table":
         if stem not in texts:
             columns.update(field_columns(stem, fields[stem]))
         elif not metadata and texts[stem] != "normal":
-            columns[stem] = pa.array([texts[stem]] * len(fields["location"]))
+            columns[stem] = pa.array([texts[stem]] * len(next(iter(columns.values()))))
     table = pa.table(dict(zip(named(list(columns), outputs), columns.values())))
     if len(outputs) == 1:
         texts |= names_field(outputs)

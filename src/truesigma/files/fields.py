@@ -23,6 +23,7 @@ from ..core.laws.quantiles import Quantiles, Stated
 from ..core.laws.samples import Samples
 from ..core.values import Draws, Prediction, changed
 from .bounds import about, scale_of
+from .spellings import law_columns
 
 PARTS = ("scale", "variance", "aleatoric", "epistemic")
 NUMBERS = ("target", "location", *PARTS, "spread", "weight")
@@ -35,6 +36,7 @@ MARKS = (
 )  # where predictions come from; other uses of these names are left alone
 NAMES = "output_names"  # as JSON; in tables they are in the names of the columns: `target_tip_x`
 BOUNDED = "bounded"  # the law of a file whose columns state bounds
+IN_COLUMNS = (Quantiles.name, Samples.name)  # laws whose numbers are columns
 CONSTANTS = ("law", "unit", NAMES, *MARKS)
 KNOWN = (*NUMBERS, "mean", "mask", *LABELS, *CONSTANTS)
 EXPECTED = "expected target, location and scale, or aleatoric and epistemic (variances)"
@@ -177,6 +179,8 @@ def resolve_law(stored: Any, given: Law | str | None) -> Law:
     if stored is None or str(stored) == "":
         return Normal() if asked is None else asked
     text = str(stored)
+    if text in IN_COLUMNS:
+        return Normal()
     if BOUNDED in text:
         return law_of_moment(json.loads(text).get("moment") if text.startswith("{") else None)
     try:
@@ -203,7 +207,11 @@ def law_text(law: Law) -> str:
         other = {name: getattr(law, name) for name in usual if getattr(law, name) != usual[name]}
         return json.dumps({"name": BOUNDED, **other}) if other else BOUNDED
     described = law.to_dict()
-    return law.name if set(described) == {"name"} else json.dumps(described, allow_nan=False)
+    return (
+        law.name
+        if set(described) == {"name"} or law.name in IN_COLUMNS
+        else json.dumps(described, allow_nan=False)
+    )
 
 
 def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
@@ -304,18 +312,20 @@ def _of_law(law: Quantiles | Samples, location: Any, mask: Any) -> Prediction:
 
 
 def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
-    found = {"location": to_host(prediction.location)}
+    location, scale = to_host(prediction.location), to_host(prediction.scale)
+    columns = {name: location + scale * z for name, z in law_columns(prediction.law).items()}
+    if isinstance(prediction.law, Samples):  # whose mean and sd are theirs
+        return columns
+    found = {"location": location, **columns}
+    if isinstance(prediction.law, Quantiles):
+        return found
     if prediction.epistemic is not None:
         found["aleatoric"], found["epistemic"] = to_host(prediction.aleatoric), to_host(prediction.epistemic)
     else:
         # The scale is what people read; but only a variance that is a square comes back from it bit for bit.
-        total, scale = to_host(prediction.total), to_host(prediction.scale)
+        total = to_host(prediction.total)
         exact = np.array_equal(scale * scale * prediction.law.unit, total, equal_nan=True)
         found["scale" if exact else "variance"] = scale if exact else total
-    if isinstance(prediction.law, Stated):
-        for level in prediction.law.levels:
-            for name, end in zip(("lower", "upper"), prediction.interval(level)):
-                found[f"{name}_{100 * level:.10g}"] = to_host(end)
     if prediction.spread is not None:
         spread = to_host(prediction.spread)
         if "epistemic" not in found or not np.array_equal(spread, found["epistemic"], equal_nan=True):

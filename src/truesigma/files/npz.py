@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Host
-from .bounds import with_bounds
+from .bounds import takes_bounds, with_bounds
 from .disk import MAGIC, BadFile, check_kind, check_memory, reading, write_atomically
 from .fields import CONSTANTS, KNOWN, MARKS, is_field
 from .roles import Columns, renamed
+from .spellings import column_of
 from .synonyms import rename_hint
 
 ZIP = MAGIC[b"PK\x03\x04"]
@@ -147,10 +148,10 @@ def read_npz(path: Path, columns: Columns | None = None) -> dict[str, Any]:
         **texts_of(path, arrays),
     }
 
-    def bound(name: str) -> Host:
-        return read_members(path, list(open_members(path, [name], columns).values()))[name]
-
-    fields = with_bounds(fields, renamed(list(list_members(path)), columns), bound)
+    names = renamed(list(list_members(path)), columns)
+    wanted = takes_bounds(fields, str(fields.get("law", "")))
+    ends = open_members(path, [name for name in names if wanted and column_of(name)], columns)
+    fields = with_bounds(fields, names, read_members(path, list(ends.values())).__getitem__)
     if not {"mean", "location", "bounds"} & set(fields):
         raise without_location(path)
     return fields

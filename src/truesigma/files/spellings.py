@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..core.arrays import Host
+from ..core.law import Law
 from ..core.laws.quantiles import Quantiles, Stated
 from ..core.laws.samples import Samples
 from .disk import BadFile
@@ -34,6 +35,11 @@ FORMS = {
 }
 OUTPUT = r"(?:_(0|[1-9]\d*))?"
 PATTERNS = {form: re.compile(pattern + OUTPUT, re.IGNORECASE) for form, pattern in FORMS.items()}
+EXAMPLE = {
+    "bounds": "lower_90 and upper_90",
+    "quantiles": "q_0.05, q_0.95",
+    "samples": "sample_0, sample_1, ...",
+}
 KINDS = {"lower": "bounds", "upper": "bounds", "sample": "samples"}  # all others are quantiles
 
 
@@ -64,8 +70,31 @@ def _key(form: str, number: str) -> float | None:
     return None if two_ways else round(value / 100, 10)
 
 
-def law_in(names: Sequence[str], column: Callable[[str], Host]) -> Quantiles | Samples | Stated | None:
+def law_columns(law: Law) -> dict[str, Host]:
+    """What of a law has columns: quantiles, samples or bounds of z by their names, (case, output...).
+
+    >>> sorted(law_columns(Quantiles((0.05, 0.5), np.array([[-1.6, 0.0]]))))
+    ['q_0.05', 'q_0.5']
+    """
+    if isinstance(law, Quantiles):
+        return {f"q_{f'{p:.10f}'.rstrip('0')}": law.values[..., k] for k, p in enumerate(law.probability)}
+    if isinstance(law, Samples):
+        return {f"sample_{k}": law.values[..., k] for k in range(law.values.shape[-1])}
+    if isinstance(law, Stated):
+        return {
+            f"{name}_{100 * level:.10g}": end[..., k]
+            for k, level in enumerate(law.levels)
+            for name, end in (("lower", law.low), ("upper", law.high))
+        }
+    return {}
+
+
+def law_in(
+    names: Sequence[str], column: Callable[[str], Host], said: str = ""
+) -> Quantiles | Samples | Stated | None:
     """Read the quantiles, samples or bounds of a table, as they are, (case, output..., quantile); None if it has none.
+
+    `said` is the law that the table names: where it is one of these, columns of the others are not read.
 
     >>> columns = {"q05": np.array([1.0]), "q95": np.array([3.0])}
     >>> law_in(list(columns), columns.__getitem__).values
@@ -86,7 +115,13 @@ def law_in(names: Sequence[str], column: Callable[[str], Host]) -> Quantiles | S
                 )
             outputs[output] = name
     several = [kind for kind, columns in found.items() if len(columns) > (kind != "bounds")]
-    if unclear and len(unclear) + len(found["quantiles"]) > 1 and several != ["bounds"]:
+    if said in found:
+        if said not in several:
+            raise BadFile(
+                f"the law is {said!r}, and there are no columns of {said}; expected {EXAMPLE[said]}."
+            )
+        several = [said]
+    elif unclear and len(unclear) + len(found["quantiles"]) > 1 and several != ["bounds"]:
         raise BadFile(
             f"column {unclear[0]!r} could be a quantile at several probabilities; call it by the one that is meant, "
             f"such as q_0.025, or say --column q_0.025={unclear[0]}, in Python columns={{'q_0.025': {unclear[0]!r}}}; "

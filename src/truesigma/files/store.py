@@ -202,9 +202,10 @@ def refusal(name: str, fields: Mapping[str, Any], problem: ValueError) -> BadFil
 def write(value: Any, path: str | Path) -> None:
     """Write cases, predictions or draws as .npz, .csv or .parquet; results and recalibrations as .json. Atomic.
 
-    Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision. A table has no
-    room for draws or dense outputs: an error says so. A law with a table of its own, as after isotonic, goes into a
-    file next to a .csv, `test.law.json` next to `test.csv`.
+    Reading an .npz or .parquet gives the same numbers bit for bit, a .csv the same in double precision; samples and
+    quantiles are columns, and come back to rounding. A table has no room for draws or dense outputs: an error says so.
+    A law with a table of its own, as after isotonic, goes into a file next to a .csv, `test.law.json` next to
+    `test.csv`.
 
     Args:
         value: Cases, Prediction or Draws; for .json anything with `to_dict`, such as an Evaluation or a Recalibration.

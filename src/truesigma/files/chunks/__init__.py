@@ -88,7 +88,9 @@ def chunks_of(
                 last = piece.case
         return
     start = 0
-    for fields in reader.chunks(max(1, elements // (size * reader.draws))):
+    held = reader.bounds
+    each = reader.draws if held is None else getattr(held, held.ARRAYS[0]).shape[-1]
+    for fields in reader.chunks(max(1, elements // (size * each))):
         count = len(fields.get("target", ()))
         where = source.name if count == reader.cases else f"{source.name}, from case {start}"
         if by_case:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Host
-from ..bounds import with_bounds
+from ..bounds import takes_bounds, with_bounds
 from ..disk import BadFile, reading
-from ..fields import PARTS
 from ..npz import (
     Member,
     checked_letters,
@@ -37,7 +36,7 @@ def open_archive(path: Path, columns: Columns | None = None) -> Opened:
     warn_near_misses(names)
     texts = texts_of(path, read_members(path, [m for m in members.values() if m.is_text]))
     members = {name: member for name, member in members.items() if not member.is_text}
-    bounded = "bounded" in texts.get("law", "") or not set(PARTS) & set(members)
+    bounded = takes_bounds(members, texts.get("law", ""))
     bounds = [name for name in names if bounded and column_of(name)]
     members |= open_members(path, bounds, columns)
     draws = members["mean"].shape[0] if "mean" in members else 1

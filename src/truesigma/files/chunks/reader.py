@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.arrays import Host
 from ...core.law import Law
+from ...core.varying import Varying
 from ..disk import BadFile, reading
 from ..fields import resolve_law
 from ..npz import native
@@ -42,7 +43,7 @@ class Opened:
     chunks: Callable[[int], Iterator[Fields]]
     pieces: Callable[[int], Iterator[Piece]] | None = None
     single: bool = False  # whether a file of this kind is always one case
-    bounds: Law | None = None  # what columns of bounds, quantiles or samples give, of some of the cases
+    bounds: Varying | None = None  # what columns of bounds, quantiles or samples give, of some of the cases
 
     def law(self, given: Law | str | None) -> Law:
         return resolve_law(self.constants.get("law"), given)
