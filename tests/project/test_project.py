@@ -26,7 +26,7 @@ from project_files import change
         (
             'method = "dropout"',
             'method = "magic"',
-            "sample.method is 'magic'; expected one of dropout, ensemble",
+            "sample.method is 'magic'; expected one of dropout, ensemble, augment",
         ),
         ('likelihood = "gaussian"', 'likelihood = "normal"', "expected one of gaussian, laplace"),
         ('recalibrate = "auto"', 'recalibrate = "sigmma"', "no recalibrate plug-in is called 'sigmma'"),

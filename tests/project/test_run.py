@@ -175,6 +175,38 @@ def test_an_ensemble(begun, run):
     assert ts.read(place / "output" / "test.npz").draws.mean.shape[0] == 3
 
 
+@pytest.mark.parametrize("method", ["laplace", "residual"])
+def test_a_sigma_for_the_network_that_is_trained(finished, run, method):
+    """The network stays; its sigma is fitted, kept, and used for new images as the card says."""
+    recipe, weights = finished / "recipe.toml", finished / "output" / "runs" / "0" / "best.safetensors"
+    change(recipe, {'method = "dropout"': f'method = "{method}"'})
+    before = weights.read_bytes()
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--dry-run")
+    assert code == 0, err
+    code, _, err = run("run", "recipe.toml", "--device", "cpu", "--redo")
+    assert code == 0, err
+    assert err.count("done before") == 1
+    assert f"10 cases x {method}" in err
+    assert weights.read_bytes() == before
+    test, card = ts.read(finished / "output" / "test.npz"), ts.read_card(finished / "output" / "card.json")
+    assert test.draws is None
+    assert card.data["method"] == method
+    made = ts.read_prediction(finished / "output" / "predictions.csv")
+    np.testing.assert_allclose(made.location, test.prediction.location[:, 0], rtol=1e-6)
+    line = next(line for line in err.splitlines() if line.startswith("new images: truesigma predict"))
+    words = line.removeprefix("new images: truesigma ").replace("NEW_IMAGES", "scans").split()
+    code, _, err = run(*words)
+    assert code == 0, err
+    own = words[words.index("--plugin") : words.index("--plugin") + 2]
+    same = ["predict", "output/runs/0", *own, "--device", "cpu", "-o", "again.npz"]
+    code, _, err = run(*same, "--set", f"sample.method={method}")
+    assert code == 0, err
+    np.testing.assert_array_equal(ts.read("again.npz").prediction.scale, test.prediction.scale)
+    code, _, err = run("export", "output/runs/0", *own, "--card", "output/card.json", "-o", "a.onnx")
+    assert code == 2
+    assert "does not hold" in err
+
+
 def test_the_dry_run_says_what_it_will_take(begun, made, run):
     place = begun
     code, out, _ = run("run", "recipe.toml", "--device", "cpu", "--dry-run", "--json", "plan.json")

@@ -26,12 +26,14 @@ from ._settings import read_settings
 if TYPE_CHECKING:
     from ..imaging.data.source import Source
     from ..imaging.prediction.drawing import Drawing
+    from ..imaging.prediction.runs import OpenRun
+    from ..imaging.sampling.fitted import FittedSigma
     from ..imaging.sampling.moments import MonteCarloError
 
 
 # The keys of `--set sample.`. masks: common to all images, or independent, as published. compile: takes minutes, and
 # pays on a GPU with many images. moments: keep location and variances only.
-SAMPLE = {"masks": str, "batch": int, "precision": str, "compile": bool, "moments": bool}
+SAMPLE = {"method": str, "masks": str, "batch": int, "precision": str, "compile": bool, "moments": bool}
 
 
 def predict(
@@ -63,6 +65,7 @@ def predict(
 
     --set takes the data set's options as data.size=64, and sample.masks=common|independent, sample.batch,
     sample.precision=fp32|bf16, sample.compile=true and, to keep location and variances only, sample.moments=true.
+    sample.method=laplace, or another of `list sigmas`, takes the place of dropout.
     """
     from ..evaluation.card import check_network, read_card
     from ..files.disk import fingerprint
@@ -91,7 +94,9 @@ def predict(
         check_network(loaded, mark_of(opened))
     source = recorded(opened[0].about, root=root, options=chosen["data"], code=plugin or ())
     moments = chosen["sample"].pop("moments", False)
-    drawing = settled(opened, loaded, single=single, draws=draws, seed=seed, **chosen["sample"])
+    method = chosen["sample"].pop("method", "" if loaded is None else str(loaded.data.get("method", "")))
+    sigma = _sigma(opened, source, method, plugin or ()) if method and not deterministic else None
+    drawing = settled(opened, loaded, single=single, sigma=sigma, draws=draws, seed=seed, **chosen["sample"])
     if pictures:
         cases, left = predict_new(
             drawing, source, pictures, out, card=loaded, table=table, levels=levels, skip_broken=skip_broken,
@@ -108,7 +113,8 @@ def predict(
         "runs": [str(run) for run in runs],
         "cases": cases,
         f"{what}s": count,
-        **({} if single else {name: drawing.how[name] for name in ("seed", "masks")}),
+        **({"method": sigma.choice} if sigma is not None else {}),
+        **({} if single or sigma is not None else {name: drawing.how[name] for name in ("seed", "masks")}),
         "law": drawing.how["law"].name,
         **about,
         "output": {"file": out.name, "sha256": fingerprint(out)},
@@ -145,8 +151,30 @@ def _split(
         drawing.nets, data, split, **drawing.how, moments=moments, scaled=scaled, progress=ticker(cases),
         note=errors.append,
     )  # fmt: skip
-    write_split(value, data.splits[split], run.units, scaled, out, drawing.marks, errors[0])
+    write_split(value, data.splits[split], run.units, scaled, out, drawing.marks, next(iter(errors), None))
     return cases, {"split": split, "unit": "scaled" if scaled else run.units.text, "moments": moments}
+
+
+def _sigma(
+    runs: "list[OpenRun]", source: "Source", method: str, code: list[Path] | tuple[()]
+) -> "FittedSigma":
+    """The sigma that is kept beside a run's weights, or fitted now to the data that it was trained on."""
+    from ..imaging.prediction.runs import check_data
+    from ..imaging.prediction.sigma import fit_run, kept_sigma
+
+    if len(runs) > 1:
+        raise ValueError(f"sample.method={method} is of one network, and {len(runs)} runs were given.")
+    if (kept := kept_sigma(runs[0], method, code)) is not None:
+        return kept
+    if not Path(source.root).exists():
+        raise ValueError(
+            f"{method} has not been fitted to {runs[0].folder}, and the run's data is not in {source.root}; say where "
+            "it is now, as --root."
+        )
+    data = source.load()
+    check_data(data, runs[0].about)
+    say(f"fitting {method} to {data.name}")
+    return fit_run(runs[0], data, method)
 
 
 def _refuse(beside: str, given: Mapping[str, Any]) -> None:

@@ -95,7 +95,8 @@ def plan_project(recipe: str | Path, out: str | Path | None = None, *, device: s
         elif stage == "sample":
             to_draw += len(data.splits[which])
     first = next(iter(data.splits.values()))
-    draws = project.sample.draws if project.sample.method == "dropout" else project.sample.members
+    dropout = project.sample.method == "dropout"
+    draws = project.sample.draws if dropout else project.sample.networks
     drawn = sum(len(data.splits[name]) for name in {project.calibrate.split, "test"})
     return Plan(
         cases={name: len(split) for name, split in data.splits.items()},
@@ -149,7 +150,7 @@ def _try(work: Work) -> Any:
         law=LAWS[project.network.likelihood],
         precision=project.train.precision,
         device=work.device,
-        draws=project.sample.draws,
+        draws=project.sample.draws if project.sample.method == "dropout" else None,
         batch=project.sample.batch,
     )
     return trial, sum(parameter.numel() for parameter in nets[0].parameters())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core.checks import check_level, check_whole
+from ..core.plugins import names
 from ..core.typed import check_keys, make
 from ..files.disk import plain, read_json, read_toml
 from ..imaging.recipe import TrainingRecipe, load_recipe
@@ -65,9 +66,9 @@ class Training:
 
 @dataclass(frozen=True)
 class Sampling:
-    """[sample]: draws of Monte-Carlo dropout, or one pass of each member of an ensemble."""
+    """[sample]: draws of Monte-Carlo dropout, one pass of each member of an ensemble, or another sigma by its name."""
 
-    method: Literal["dropout", "ensemble"] = "dropout"
+    method: str = "dropout"
     draws: int = 25
     members: int = 5
     batch: int = 16
@@ -76,6 +77,16 @@ class Sampling:
     def __post_init__(self) -> None:
         for name, least in (("draws", 2), ("members", 2), ("batch", 1), ("seed", 0)):
             check_whole(f"sample.{name}", getattr(self, name), least)
+        known = ("dropout", "ensemble", *names("sigmas"))
+        if ".py" not in self.method and self.method.partition(":")[0] not in known:
+            raise ValueError(
+                f"sample.method is {self.method!r}; expected one of {', '.join(known)}, or a .py file"
+            )
+
+    @property
+    def sigma(self) -> str:
+        """The method that gives a trained network its sigma; "" for dropout and ensembles."""
+        return "" if self.method in ("dropout", "ensemble") else self.method
 
     @property
     def networks(self) -> int:
@@ -187,9 +198,15 @@ class Project:
         return str(self.home / name) if ".py" in name else name
 
     @property
+    def sigma(self) -> str:
+        """The sample.method of a trained network; a file is looked for next to the recipe."""
+        name = self.sample.sigma
+        return str(self.home / name) if ".py" in name else name
+
+    @property
     def code(self) -> list[str]:
         """The Python files that the recipe names: the user has named them, so they may be executed."""
-        named = ("".join(name.rpartition(".py")[:2]) for name in (self.backbone, self.dataset))
+        named = ("".join(name.rpartition(".py")[:2]) for name in (self.backbone, self.dataset, self.sigma))
         return list(filter(None, named))
 
     def results(self, out: str | Path | None = None) -> Path:
@@ -258,6 +275,10 @@ def _project(tables: Mapping[str, Any], home: Path) -> Project:
         name: make(kind, tables.get(name, {}), f"{name}.") for name, kind in TABLES.items()
     }
     if folds := made["train"].folds:
+        if made["sample"].sigma:
+            raise ValueError(
+                f"sample.method {made['sample'].method} is of one network; leave out train.folds"
+            )
         made["sample"] = replace(made["sample"], method="ensemble", members=folds)
         made["calibrate"] = replace(made["calibrate"], split=FOLDS)
     return Project(home, root, options, dataset, str(output.get("folder", "output")), **made)

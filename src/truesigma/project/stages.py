@@ -25,6 +25,7 @@ from .readme import readme
 from .work import Work
 
 if TYPE_CHECKING:
+    from ..imaging.sampling.fitted import FittedSigma
     from ..imaging.sampling.moments import MonteCarloError
     from ..imaging.training.loop import Trained
 
@@ -102,30 +103,48 @@ def sample_split(work: Work, split: str, tick: Ticker, say: Say) -> Made:
     from ..imaging.data.folds import HELD
     from ..imaging.prediction.drawing import settled
     from ..imaging.prediction.predict import predict_split
+    from ..imaging.prediction.sigma import FILE, predict_held
     from ..imaging.prediction.write import write_split
 
     sample, dropout = work.project.sample, work.project.sample.method == "dropout"
-    way = settled(work.runs, single=not dropout, draws=sample.draws, seed=sample.seed, batch=sample.batch)
+    own = split == work.project.calibrate.split
+    sigma = _sigma(work, anew=own) if work.project.sigma else None
+    way = settled(
+        work.runs, single=sample.method == "ensemble", sigma=sigma, draws=sample.draws, seed=sample.seed,
+        batch=sample.batch,
+    )  # fmt: skip
     errors: list[MonteCarloError | None] = []
     chosen, scaled = work.data.splits[split], work.units.mixed
     how: dict[str, Any] = {**way.how, "scaled": scaled, "progress": tick(len(chosen)), "note": errors.append}
     what, count = way.counted
-    by = number_of(count, what)
+    by = number_of(count, what) if sigma is None else sample.method
     if split == FOLDS:
         parts = [predict_split([run.net], work.member(k)[1], HELD, **how) for k, run in enumerate(work.runs)]
         cases: Any = across_folds([part for part in parts if isinstance(part, Cases)])
         errors = [None]  # one network, one pass: there is nothing random in it
         by = "the network that has not seen them"
+    elif sigma is not None and own:
+        cases = predict_held(sigma, work.data, split, **how)
     else:
         cases = predict_split(way.nets, work.data, split, **how)
-    write_split(cases, chosen, work.units, scaled, work.folder / f"{split}.npz", way.marks, errors[0])
+    error = next(iter(errors), None)  # of draws
+    write_split(cases, chosen, work.units, scaled, work.folder / f"{split}.npz", way.marks, error)
     words = f"{number_of(len(chosen), 'case')} x {by}"
-    if dropout and split == work.project.calibrate.split and isinstance(cases, Cases):
+    if dropout and own and isinstance(cases, Cases):
         compared, problem = one_pass(work, split, cases)
         words += f"; {compared}"
         if problem:
             say(problem)
-    return [f"{split}.npz"], words
+    return [f"{split}.npz", *([f"{RUNS}/0/{FILE}"] if sigma is not None and own else [])], words
+
+
+def _sigma(work: Work, *, anew: bool) -> "FittedSigma":
+    """The sigma of the trained network; it is fitted anew with every drawing of the cases that it learns from."""
+    from ..imaging.prediction.sigma import fit_run, kept_sigma
+
+    run, method = work.runs[0], work.project.sigma
+    kept = None if anew else kept_sigma(run, method, work.project.code)
+    return kept or fit_run(run, work.data, method, work.project.calibrate.split)
 
 
 def across_folds(parts: Sequence[Cases]) -> Cases:

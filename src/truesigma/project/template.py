@@ -56,7 +56,7 @@ HELP = {
     "train.schedule": "of the rate: plateau, or cosine down to zero",
     "train.loss": "nll, beta_nll or faithful: how much of the mean's accuracy a variance may cost; mse: none",
     "train.workers": "threads that read images from disk",
-    "sample.method": "dropout: draws of one network; ensemble: one pass of each of several networks",
+    "sample.method": "dropout: draws of one network; ensemble: of several; or one of `truesigma list sigmas`",
     "sample.draws": "of each case, for dropout",
     "sample.members": "networks, for an ensemble",
     "sample.batch": "cases at a time",

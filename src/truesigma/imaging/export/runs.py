@@ -57,6 +57,11 @@ def export_runs(
     run, single = runs[0], deterministic or len(runs) > 1
     if card is not None:
         check_network(card, mark_of(runs))
+        if "method" in card.data:
+            raise ValueError(
+                f"the card was fitted on sigmas by {card.data['method']}, which an exported file does not hold; fit it "
+                "on draws of dropout, or on a single pass."
+            )
     for name, value in (("draws", draws), ("seed", seed)):
         if value is not None and single:
             raise ValueError(

@@ -11,6 +11,7 @@ from ...core.values import Draws
 from ...evaluation.apply import UNTOUCHED
 from ...evaluation.card import Card
 from ..data.source import Source, intake
+from ..sampling.fitted import FittedSigma
 from ..sampling.moments import MonteCarloError
 from .predict import Told, list_images, predict_images
 from .runs import OpenRun, marks_of, sampled_like
@@ -19,25 +20,32 @@ from .write import in_cards_unit, names_of, needs_draws, recalibrated, referred,
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """Opened runs, and how they predict. single: one pass of each without dropout."""
+    """Opened runs, and how they predict. single: one pass of each without dropout. sigma: of one run, if it has one."""
 
     runs: list[OpenRun]
     single: bool
     how: Mapping[str, Any]
+    sigma: FittedSigma | None = None
 
     @property
     def nets(self) -> Any:
-        """One network to draw from, or a list of those that predict once each."""
+        """One network to draw from or with a sigma, or a list of those that predict once each."""
+        if self.sigma is not None:
+            return self.sigma
         return [run.net for run in self.runs] if self.single else self.runs[0].net
 
     @property
     def counted(self) -> tuple[str, int]:
         """The kind of predictions for each case, members or draws, and their number."""
+        if self.sigma is not None:
+            return "prediction", 1
         return ("member", len(self.runs)) if self.single else ("draw", self.how["draws"])
 
     @property
     def marks(self) -> dict[str, str]:
         """The origin of the predictions, for their file."""
+        if self.sigma is not None:
+            return {**marks_of(self.runs, None), "sampling": f"method={Path(self.sigma.choice).name}"}
         return marks_of(self.runs, None if self.single else self.how)
 
     @property
@@ -45,6 +53,8 @@ class Drawing:
         """The way they predict, in words."""
         what, count = self.counted
         where = next(self.runs[0].net.parameters()).device
+        if self.sigma is not None:
+            return f"{self.sigma.choice} on {where}"
         return f"{number_of(count, what)} each, {self.how['precision']} on {where}"
 
 
@@ -53,6 +63,7 @@ def settled(
     card: Card | None = None,
     *,
     single: bool = False,
+    sigma: FittedSigma | None = None,
     draws: int | None = None,
     seed: int | None = None,
     masks: str | None = None,
@@ -62,8 +73,9 @@ def settled(
     """Fill in what was not chosen: as the card says, or as the runs were trained; other options stay as they are."""
     where = next(runs[0].net.parameters()).device.type
     usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
-    drawn = sampled_like(None if single else card, runs[0].draws, draws=draws, seed=seed, masks=masks)
-    return Drawing(runs, single, {**how, **drawn, "precision": precision or usual, "law": runs[0].law})
+    fitted = None if single or sigma is not None else card
+    drawn = sampled_like(fitted, runs[0].draws, draws=draws, seed=seed, masks=masks)
+    return Drawing(runs, single, {**how, **drawn, "precision": precision or usual, "law": runs[0].law}, sigma)
 
 
 def predict_new(
@@ -120,5 +132,5 @@ def predict_new(
         card.doubt(in_cards_unit(card, value, units))
         applied = {"recalibration": card.recalibration.to_dict()["name"], **referred(card, value, units)}
     marks = {**drawing.marks, **applied}
-    write_predictions(names_of(read), prediction, units, levels, out, marks, errors[0])
+    write_predictions(names_of(read), prediction, units, levels, out, marks, next(iter(errors), None))
     return len(read), len(files) - len(read)

@@ -18,14 +18,16 @@ from ..data.folder import FileReader, images_below
 from ..data.source import Intake
 from ..data.units import SCALED
 from ..sampling.draws import Masks, Precision, dropout_draws, dropout_moments, ensemble_draws
+from ..sampling.fitted import FittedSigma
 from ..sampling.moments import MonteCarloError, error_of
 
 Noted = Callable[[MonteCarloError], None]
+Nets = nn.Module | Sequence[nn.Module] | FittedSigma
 Told = Callable[[int], None]  # is called with how many more cases were handed to the network
 
 
 def predict_split(
-    nets: nn.Module | Sequence[nn.Module],
+    nets: Nets,
     data: DataSet,
     split: str = "test",
     *,
@@ -44,7 +46,8 @@ def predict_split(
     """Predict every case of a split, in the target's unit.
 
     Args:
-        nets: one network for Monte-Carlo dropout; a list for an ensemble, one pass each without dropout.
+        nets: one network for Monte-Carlo dropout; a list for an ensemble, one pass each without dropout; or one with
+            the sigma of `fit_sigma`.
         data: with the split, as the networks were trained on it.
         split: its name.
         draws: of each case; an ensemble has as many as members.
@@ -77,8 +80,7 @@ def predict_split(
     chosen, units = data.splits[split], data.units
     if not len(chosen):
         raise ValueError(f"the split {split!r} of {data.name} has no cases")
-    members = [nets] if isinstance(nets, nn.Module) else list(nets)
-    device = next(members[0].parameters()).device
+    device = _device(nets)
     made = batches(resident(chosen, device), batch, prepare=data.prepare, device=device)
     images = _counted((one.images for one in made), progress)
     value = _sample(
@@ -107,7 +109,7 @@ def predict_split(
 
 
 def predict_images(
-    nets: nn.Module | Sequence[nn.Module],
+    nets: Nets,
     files: Sequence[Path],
     way: Intake,
     *,
@@ -121,7 +123,7 @@ def predict_images(
     """Predict new image files, without targets; images are streamed, so that a folder may have any size.
 
     Args:
-        nets: one network for Monte-Carlo dropout; a list for an ensemble.
+        nets: as in `predict_split`.
         files: the images, from `list_images`.
         way: how files become network input, from `intake`.
         batch, progress, how: as in `predict_split`: draws, seed, law, precision, compile, masks, note.
@@ -132,8 +134,7 @@ def predict_images(
     Returns:
         (files that were predicted, their prediction as the network gives it, scaled: see `Units.convert`).
     """
-    members = [nets] if isinstance(nets, nn.Module) else list(nets)
-    device = next(members[0].parameters()).device
+    device = _device(nets)
     reader = _reader(files, way)
     if skip_broken and len(reader.broken) < len(files):
         files = [path for row, path in enumerate(files) if row not in reader.broken]
@@ -184,8 +185,14 @@ def list_images(places: Iterable[Path], *, volumes: bool = False) -> list[Path]:
     return found
 
 
+def _device(nets: Nets) -> torch.device:
+    """Where the networks are."""
+    one = nets if isinstance(nets, nn.Module) else nets.net if isinstance(nets, FittedSigma) else nets[0]
+    return next(one.parameters()).device
+
+
 def _sample(
-    nets: nn.Module | Sequence[nn.Module],
+    nets: Nets,
     images: Iterable[Tensor],
     *,
     moments: bool,
@@ -197,6 +204,9 @@ def _sample(
     masks: Masks = "common",
     note: Noted | None = None,
 ) -> Draws | Prediction:
+    if isinstance(nets, FittedSigma):
+        made = nets(images)
+        return decompose(made) if moments and isinstance(made, Draws) else made
     how: dict[str, Any] = {"draws": draws, "seed": seed, "compile": compile, "masks": masks}
     if isinstance(nets, nn.Module) and moments:
         return dropout_moments(nets, images, law=law, precision=precision, note=note, **how)

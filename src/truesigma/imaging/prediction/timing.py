@@ -43,15 +43,15 @@ def try_out(
     law: Law,
     precision: str,
     device: str,
-    draws: int,
+    draws: int | None,
     batch: int,
 ) -> Trial:
     """Train and draw a few cases, and time it; this changes the networks.
 
     Args:
-        nets: one for Monte-Carlo dropout, several for an ensemble.
+        nets: that are trained; one for Monte-Carlo dropout.
         data, recipe, likelihood, precision, device: as for `train`.
-        law, draws, batch: as for `predict_split`.
+        law, draws, batch: as for `predict_split`; draws None: one pass of each.
     """
     where = chosen_device(device)
     if where.type == "cuda":
@@ -64,12 +64,12 @@ def try_out(
     some = _part(data, {"test": batch})
     for net in nets:
         net.to(where).eval()
-    chosen: Any = nets[0] if len(nets) == 1 else list(nets)
+    chosen: Any = list(nets) if draws is None else nets[0]
     on_gpu: Any = precision if where.type == "cuda" else "fp32"
     taken = []
     for _ in range(TIMES):  # the first time, the network is searched
         began = time.monotonic()
-        predict_split(chosen, some, draws=draws, law=law, batch=batch, precision=on_gpu, moments=True)
+        predict_split(chosen, some, draws=draws or 1, law=law, batch=batch, precision=on_gpu, moments=True)
         taken.append(time.monotonic() - began)
     memory = torch.cuda.max_memory_allocated(where) if where.type == "cuda" else peak_memory()
     return Trial(epoch, min(taken[1:]) / len(some.splits["test"]), memory, str(where))

@@ -127,8 +127,8 @@ def write_predictions(
     found: dict[str, Any] = {
         **labels,
         "location": prediction.location,
-        "aleatoric": prediction.aleatoric,
-        "epistemic": prediction.epistemic,
+        "aleatoric": None if prediction.epistemic is None else prediction.aleatoric,
+        "epistemic": prediction.epistemic,  # None where the parts of the variance are not known
         "scale": prediction.scale,
         "law": law_text(prediction.law),
         "unit": units.text,
