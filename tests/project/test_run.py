@@ -175,7 +175,7 @@ def test_an_ensemble(begun, run):
     assert ts.read(place / "output" / "test.npz").draws.mean.shape[0] == 3
 
 
-@pytest.mark.parametrize("method", ["laplace", "residual"])
+@pytest.mark.parametrize("method", ["laplace", "residual", "quantiles"])
 def test_a_sigma_for_the_network_that_is_trained(finished, run, method):
     """The network stays; its sigma is fitted, kept, and used for new images as the card says."""
     recipe, weights = finished / "recipe.toml", finished / "output" / "runs" / "0" / "best.safetensors"

@@ -18,6 +18,7 @@ ASKED = {
     "residual": "residual",
     "distance": "distance",
     "augment": "augment:flip=x,move=1",
+    "quantiles": "quantiles",
 }
 
 
@@ -90,7 +91,7 @@ def test_the_network_stays_and_its_mean_is_the_location(method, make):
     with torch.no_grad():
         mean = net.eval()(new)
     mean = mean[0] if isinstance(mean, tuple) else mean
-    if not method.startswith("augment"):
+    if not method.startswith(("augment", "quantiles")):
         np.testing.assert_allclose(prediction.location, mean, rtol=1e-5, atol=1e-5)
     again = sigma([new[7:8]])  # a case has the same sigma in any batch
     again = again if isinstance(again, ts.Prediction) else ts.decompose(again)
@@ -114,6 +115,10 @@ def test_raw_intervals_hold_nine_tenths_of_noise_that_is_alike(method, net):
     made = imaging.fit_sigma(net, method, train=train, held=held)([x for x, _ in test])
     prediction = made if isinstance(made, ts.Prediction) else ts.decompose(made)
     target = torch.cat([y for _, y in test]).numpy()
+    if method == "quantiles":  # which are of training errors, and are recalibrated
+        y = torch.cat([y for _, y in held]).numpy()
+        sigma = imaging.fit_sigma(net, method, train=train)
+        prediction = ts.recalibrate.cqr.fit(sigma([x for x, _ in held]), y)(prediction)
     assert ts.metrics.coverage.score(prediction, target, level=0.9) == pytest.approx(0.9, abs=0.03)
 
 
@@ -251,6 +256,50 @@ def test_views_are_flips_turns_and_shifts(net):
     assert (sigma.learned["level"] + means.mean.var(axis=0).mean()).item() == pytest.approx(errors, rel=1e-4)
     with pytest.raises(ValueError, match="leave the target as it is"):
         imaging.fit_sigma(net, "augment", held=held)
+
+
+def test_quantiles_never_cross_and_learn_skewed_errors(net):
+    """Errors are exponential; their size grows with a feature."""
+
+    def cases(count: int, seed: int):
+        x = images(count, seed)
+        with torch.no_grad():
+            mean, size = net.eval()(x), torch.exp(net.body(x)[:, :1] - 1)
+        generator = torch.Generator().manual_seed(seed)
+        return x, mean + size * -torch.log(torch.rand(mean.shape, generator=generator)), size
+
+    x, y, _ = cases(2000, 1)
+    sigma = imaging.fit_sigma(net, "quantiles", train=[(x, y)])
+    x, y, size = cases(2000, 2)
+    found = sigma([x])
+    with torch.no_grad():
+        mean = net(x)
+    for p in sigma.learned["probability"]:
+        quantile = torch.as_tensor(found.quantile(p))
+        assert (y <= quantile).float().mean().item() == pytest.approx(p, abs=0.03)
+    upper = torch.as_tensor(found.quantile(0.95)) - mean
+    assert np.corrcoef(upper[:, 0], size[:, 0])[0, 1] > 0.85
+    bounds = np.stack([found.quantile(p) for p in sigma.learned["probability"]])
+    assert (np.diff(bounds, axis=0) > 0).all()
+    far = sigma([50 * x])
+    assert (far.quantile(0.95) > far.quantile(0.75)).all()
+
+
+def test_the_pinball_loss_is_as_small_as_that_of_scikit_learn(net):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    train = split(net, 300, 1)
+    sigma = imaging.fit_sigma(net, "quantiles:penalty=0,steps=3000", train=train)
+    seen, found = look(net, train), sigma([x for x, _ in train])
+    for p in (0.05, 0.5, 0.95):
+        known = linear_model.QuantileRegressor(quantile=p, alpha=0).fit(
+            seen.features, (seen.target - seen.mean)[:, 0]
+        )
+        theirs = seen.mean[:, 0] + known.predict(seen.features)
+        loss = [
+            np.maximum(p * (seen.target[:, 0] - q), (p - 1) * (seen.target[:, 0] - q)).mean()
+            for q in (np.asarray(found.quantile(p))[:, 0], theirs)
+        ]
+        assert loss[0] < 1.02 * loss[1]  # which knows straight lines alone
 
 
 def test_any_network_of_timm_in_three_lines():

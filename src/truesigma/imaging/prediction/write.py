@@ -14,6 +14,7 @@ from ...core.values import Draws, Prediction
 from ...evaluation.apply import interval_fields, refer_fields
 from ...evaluation.card import Card
 from ...files.fields import law_text, names_field, to_fields
+from ...files.spellings import law_columns
 from ...files.store import check_suffix, write_fields
 from ..data.dataset import Split
 from ..data.units import SCALED, Units
@@ -124,9 +125,11 @@ def write_predictions(
     A single output has plain columns (`location`), several have their names (`location_age`), or numbers. marks, error:
     as for `write_split`; `recalibration` says which card was applied, or none, and `refer` which cases to refer.
     """
+    shape = law_columns(prediction.law)  # such as quantiles
     found: dict[str, Any] = {
         **labels,
         "location": prediction.location,
+        **{name: prediction.location + prediction.scale * z for name, z in shape.items()},
         "aleatoric": None if prediction.epistemic is None else prediction.aleatoric,
         "epistemic": prediction.epistemic,  # None where the parts of the variance are not known
         "scale": prediction.scale,
