@@ -37,27 +37,19 @@ def open_sets(
     how: Mapping[str, Any],
     *,
     outputs: Sequence[str | Path | None] = (),
-    maps: bool = False,
     unit: str = "",
     **more: Any,
 ) -> list["CaseSet"]:
     """Open the sets that a command is given, and say what is read of them; no output may be one of their files.
 
-    maps: whether the command takes them; others look at single cases. unit: of targets whose files do not say it.
+    unit: of targets whose files do not say it.
     """
     from ..evaluation.sets import open_set
-    from ..files.find import SINGLE
 
     opened = [_in_unit(open_set(files, **how, **more), unit) for files in sets]
     for out in outputs:
         check_output(out, *(path for one in opened for path in one.paths))
     for one in opened:
-        if not maps and one.paths[0].name.lower().endswith(SINGLE):
-            raise ValueError(
-                f"{one.paths[0]} is a map; expected one .npz, .csv or .parquet that holds all fields of its cases. "
-                "Maps are for evaluate, calibrate and apply; to look at maps, draw some voxels of each into a table "
-                "(tutorial 'Maps with a sigma in every voxel')."
-            )
         if one.left_out:
             total = one.cases + one.left_out
             say(f"note: {one.cases} of {total} cases in {one.name} have a target that counts.")

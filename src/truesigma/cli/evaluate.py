@@ -68,7 +68,7 @@ def evaluate(
         "keep": keep,
         "report": report,
     }
-    fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], maps=True, **more)
+    fitted_on, *tested = opened = open_sets(sets, how, outputs=[json], **more)
     warn_doubts(fitted_on, tested[0])
     data: dict[str, Any] = {
         "calibration": fitted_on.described(),
@@ -125,7 +125,7 @@ def calibrate(
     how = reading(column, missing, law)
     check_output(out, endings=(".json",))
     more: dict[str, Any] = {"recipe": recipe, "unit": unit, "report": report}
-    opened = open_sets([one_set(calibration)], how, outputs=[json, out], maps=True, **more)
+    opened = open_sets([one_set(calibration)], how, outputs=[json, out], **more)
     warn_doubts(opened[0])
     data = opened[0].described()  # of the files; weights of --like are none of their columns
     (cases,), about = weigh_sets(like, opened, how, recipe)

@@ -52,7 +52,6 @@ def report(
 
     The page speaks of the first recalibration; others are scored beside it.
     """
-    from ..evaluation.leaks import warn_leaks
     from ..files.disk import fingerprint
     from ..page import report as make
 
@@ -66,15 +65,12 @@ def report(
     if shifted is not None:
         moved = read_unlabelled(shifted, how)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
-    warn_leaks(opened[0], opened[1:])
     warn_doubts(*opened)
     opened, about = weigh_sets(like, opened, how, recipe)
-    fitted_on, cases = (one.read("a report") for one in opened)
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(
-        fitted_on,
-        cases,
+        *opened,
         recalibrations=choices,
         recipe=recipe,
         shifted=moved,

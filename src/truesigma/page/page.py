@@ -14,8 +14,10 @@ from ..core.cases import Cases
 from ..core.values import Draws, Prediction
 from ..core.varying import known_at_levels
 from ..evaluation.fit import Choice, each
+from ..evaluation.leaks import warn_leaks
 from ..evaluation.recipe import Recipe
 from ..evaluation.replicates import By
+from ..evaluation.sets import Given, open_set
 from ..files.disk import plain, write_text
 from .blocks import Section
 from .markup import Html, element, join, json_text
@@ -80,8 +82,8 @@ class Report:
 
 
 def report(
-    calibration: Cases,
-    test: Cases,
+    calibration: Given,
+    test: Given,
     path: str | Path | None = None,
     *,
     recalibrations: Iterable[Choice] | None = None,
@@ -100,8 +102,9 @@ def report(
     """Make the report, one HTML page, and write it where a path is given.
 
     Args:
-        calibration: the cases the recalibration is fitted on, never the test cases.
-        test: the cases to report on; `patient`, `group` and `id` are used if they are there.
+        calibration: the cases the recalibration is fitted on, never the test cases: Cases, a path, a glob, a manifest
+            of maps, or a list of these, which is pooled. Of more than five million elements some are drawn.
+        test: the cases to report on, likewise; `patient`, `group` and `id` are used if they are there.
         path: of the page, an .html file; None writes none.
         recalibrations: names, with options as `"aux:hidden=4"`; the page is about the first (that is not none), the
             others appear only in the table of scores. By default `sigma`, and of stated quantiles `cqr`.
@@ -131,11 +134,16 @@ def report(
     """
     if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
         raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
+    fitted_on = open_set(calibration, "the calibration set", recipe=recipe)
+    judged = open_set(test, "the test set", recipe=recipe)
+    warn_leaks(fitted_on, [judged])
     if recalibrations is None:
-        recalibrations = ("cqr",) if known_at_levels(calibration.prediction.law) else ("sigma",)
+        recalibrations = ("cqr",) if known_at_levels(fitted_on.law) else ("sigma",)
+    if files is None:
+        files = {name: one.described() for name, one in (("calibration", fitted_on), ("test", judged))}
     subject = make_subject(
-        calibration,
-        test,
+        fitted_on.sample(),
+        judged.sample(),
         recalibrations=[c for c in each(recalibrations) if c != BEFORE],
         recipe=recipe,
         shifted=shifted,

@@ -28,6 +28,7 @@ def worst(subject: Subject) -> dict[str, list[dict[str, Any]]]:
         np.reshape(part, (size, -1))
         for part in (cases.target - p.location, sigma_of(p), p.location, cases.target)
     )
+    sigma = np.where(inside, sigma, 1.0)  # what is masked may be 0 of 0
     bounds = p.interval(subject.level)
     low, high = (np.reshape(part, (size, -1)) for part in (bounds.lower, bounds.upper))
     lists = {}
