@@ -66,11 +66,12 @@ def report(
         moved = read_unlabelled(shifted, how)
         files["shifted"] = {"file": shifted.name, "sha256": fingerprint(shifted), "cases": len(moved)}
     warn_doubts(*opened)
-    opened, about = weigh_sets(like, opened, how, recipe)
+    (fitted_on, judged), about = weigh_sets(like, opened, how, recipe)
     files |= about
     clusters: Any = by  # checked where it is used
     made = make(
-        *opened,
+        fitted_on,
+        judged,
         recalibrations=choices,
         recipe=recipe,
         shifted=moved,
