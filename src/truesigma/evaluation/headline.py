@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..core.checks import per_cent
-from .verdicts import CONTENT, NEAR, NONE, Row, although, distance, times, too_sure
+from .verdicts import NEAR, NONE, Row, although, distance, figures, times, too_sure
 
 FAULTS = {
     "skill": "no better than a constant",
@@ -52,8 +52,8 @@ def first_sentence(rows: Sequence[Row], label: str, title: str = "") -> str:
     """Say whether sigma is the right size, before and after one recalibration, and whether there is any skill."""
     before, after = (whole(rows, name) for name in (NONE, label))
     said = [_size_sentence(rows, label, title)]
-    if after["skill"]["verdict"] != "fine":
-        words = str(after["skill"]["words"]).partition(";")[0]
+    words = str(after["skill"]["words"]).partition(";")[0]
+    if after["skill"]["verdict"] != "fine" and not words.startswith("RMSE"):
         said.insert(0, f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
@@ -85,8 +85,6 @@ def other_faults(rows: Sequence[Row], label: str) -> str:
 
 def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
     before, after = (whole(rows, name)["size"] for name in (NONE, label))
-    if "bounds" in after["parts"]:  # what they hold is all that they say
-        return ""
     if "few" in after["parts"] and {before["verdict"], after["verdict"]} == {"unclear"}:
         return f"{after['parts']['few']} are too few to tell whether sigma is the right size."
     first, then = _before(rows, before, after), _after(rows, label, before, after)
@@ -98,6 +96,9 @@ def _size_sentence(rows: Sequence[Row], label: str, title: str) -> str:
 
 
 def _before(rows: Sequence[Row], before: Row, after: Row) -> str:
+    if "held" in before["parts"]:
+        said = _intervals(before)
+        return said[0].upper() + said[1:]
     if culprits_of(before):
         return f"Sigma is {_for_culprits(before)}"
     if each := _for_each(rows, NONE, after["parts"].get("apart") or after["parts"].get("two", "")):
@@ -116,10 +117,7 @@ def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
     """What is true after a recalibration; "" for the same as before."""
     found = after["parts"]
     if "held" in found:
-        apart = f"intervals are off for every {found.get('apart')}"
-        off = apart if "apart" in found else str(after["words"]).partition(":")[0]
-        fine, unclear = "intervals hold what they promise", "there is no sign that intervals are off"
-        return {"off": off, "fine": fine, "unclear": unclear}[after["verdict"]]
+        return "" if _intervals(after) == _intervals(before) and "held" in before["parts"] else _intervals(after)
     if culprits_of(after):
         return f"it is {_for_culprits(after, [name for name, _ in culprits_of(before)])}"
     if "apart" in found:
@@ -137,6 +135,14 @@ def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
         return "it is the right size"
     unknown = after["estimate"] is None or _further(before, after)
     return "whether it is cannot be told" if unknown else "there is no sign that it is off"
+
+
+def _intervals(row: Row) -> str:
+    """The verdict on bounds, or after a recalibration that leaves sigma as it was."""
+    apart = f"intervals are off for every {row['parts'].get('apart')}"
+    off = apart if "apart" in row["parts"] else str(row["words"]).partition(":")[0]
+    fine, unclear = "intervals hold what they promise", "there is no sign that intervals are off"
+    return {"off": off, "fine": fine, "unclear": unclear}[row["verdict"]]
 
 
 def _doubt(rows: Sequence[Row], label: str) -> str:
@@ -236,12 +242,14 @@ def fault(row: Row) -> str:
 
 
 def whose_average(rows: Sequence[Row], label: str) -> str:
-    """Say what intervals hold of the cases and of a patient's, where the two differ by more than their error."""
-    both = whole(rows, label)["size"]["parts"].get("averages")
-    if both is None:
-        return ""
-    cases, patients = map(per_cent, both)
-    return f"{100 * CONTENT:.0f} % intervals hold {cases} % of the cases; of a patient's cases, {patients} % on average"
+    """Give the scores whose mean over cases is not that over patients, of their cases, beyond the error of both."""
+    found = whole(rows, label)["size"]["parts"].get("averages", {})
+    said = []
+    for name, both in found.items():
+        share = name.endswith("hold")
+        words = [per_cent(one) if share else figures(one) for one in both]
+        said.append(f"{name} {' and '.join(words)}{' %' if share else ''}")
+    return f"of cases, and of a patient's cases on average: {'; '.join(said)}" if said else ""
 
 
 def _listed(words: Sequence[str], most: int) -> str:

@@ -19,10 +19,8 @@ from ..core.arrays import Host
 from ..core.cases import Cases, labelled, name_of
 from ..core.checks import number_of
 from ..core.elements import every_element
-from ..core.law import Normal
 from ..core.recalibration import Recalibration, applied
-from ..core.values import Prediction, changed
-from ..core.varying import known_at_levels
+from ..core.values import Prediction
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, Answer, Asked, few_to_judge, log_size, typical
@@ -40,7 +38,6 @@ QUESTIONS = {
     "knowing": "Does it know the hard cases?",
     "shape": "Is the shape right?",
 }
-OF_LOCATION = ("skill", "centre")  # which bounds leave as they are
 MOST_GROUPS = 40
 MOST_OUTPUTS = 40
 Row = dict[str, Any]
@@ -88,16 +85,14 @@ def questions(
     copies = [twins(one) for one in (calibration, test)]
     found: list[Found] = []
     for label, (fitted_on, tested) in recalibrated.items():
-        if label != NONE and (known_at_levels(tested.law) or tested is none[1]) and NONE in recalibrated:
+        if label != NONE and tested is none[1] and NONE in recalibrated:
             continue
-        if known_at_levels(tested.law):  # of which the answers about the location are kept
-            fitted_on, tested = (changed(one, law=Normal()) for one in (fitted_on, tested))
         view = partial(view_of, grouped=grouped)
         known = view(calibration, fitted_on, gone=gone[0], copies=copies[0])
         seen = view(test, tested, gone=gone[1], copies=copies[1])
         constant = output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, log_size(view(calibration, fitted_on)))
-        kept = label != NONE and bool((tested.total == none[1].total).all())
+        kept = seen.stated is not None or (label != NONE and bool((tested.total == none[1].total).all()))
         whole = replace(whole, spoiled=gone[0] is not None, kept=kept)
         if gone[1] is not None:
             whole = replace(whole, outliers=left_out[1], with_them=view(test, tested))
@@ -112,33 +107,12 @@ def questions(
             if inside[counting].sum() >= LEAST
         ]
         found += _ask(whole, each, apart)
-    rows, asked = _judged(found), {one.asked.recalibration for one in found}
-    return [
-        row
-        for label, (_, tested) in recalibrated.items()
-        for row in (
-            _of(rows, label)
-            if label in asked and not known_at_levels(tested.law)
-            else _left_as_it_was(rows, label, tested)
-        )
-    ]
+    rows = _judged(found)
+    return [row for label in recalibrated for row in _of(rows, label) or _as_before(rows, label)]
 
 
 def _of(rows: Sequence[Row], label: str) -> list[Row]:
     return [row for row in rows if row["recalibration"] == label]
-
-
-def _left_as_it_was(rows: Sequence[Row], label: str, tested: Prediction) -> list[Row]:
-    """The rows of what leaves predictions, or at least their location, unchanged."""
-    if not known_at_levels(tested.law):
-        return _as_before(rows, label)
-    reason = "bounds alone say nothing of sigma and its law; look at their coverage"
-    told = [row for row in _as_before(rows, label) if row["question"] in OF_LOCATION]
-    return told + [
-        {**row, "parts": {"bounds": True}}
-        for row in unanswered([label], reason)
-        if row["recalibration"] == label and not (told and row["question"] in OF_LOCATION)
-    ]
 
 
 def _as_before(rows: Sequence[Row], label: str) -> list[Row]:
@@ -202,28 +176,6 @@ def answers_of(calibration: CaseSet, test: CaseSet, fits: Iterable[Fit]) -> list
     if test.elements <= LOOKED_AT:
         return rows
     return [{**row, "parts": {**row["parts"], "sample": seen.target.size}} for row in rows]
-
-
-def unanswered(labels: Iterable[str], reason: str) -> list[Row]:
-    """Rows of questions that cannot be answered, with the reason why."""
-    judged = [(question, JUDGES[question](_nothing(reason))) for question in QUESTIONS]
-    return [
-        {
-            "recalibration": label,
-            "question": question,
-            **dict.fromkeys(("output", "group", "name", "estimate", "low", "high")),
-            "verdict": verdict,
-            "words": words,
-            "level": 1 - RISK,
-            "parts": {},
-        }
-        for label in dict.fromkeys((NONE, *labels))
-        for question, (verdict, words) in judged
-    ]
-
-
-def _nothing(reason: str) -> Reply:
-    return Reply(None, None, None, False, {}, reason, "", "")
 
 
 def groups_of(cases: Cases, clusters: str) -> dict[str, Host]:
@@ -320,14 +272,14 @@ def _since(first: Row | None, asked: Asked, found: Answer, *, off: bool) -> Row:
     if first is None or first["estimate"] is None or found.value is None:
         return {}
     sizes = [abs(math.log(parts["test"])) for parts in (first["parts"], found.parts) if "test" in parts]
-    own = {name: first["parts"][name] for name in ("test", "calibration")} | {"verdict": first["verdict"]}
+    own = {name: first["parts"].get(name) for name in ("test", "calibration")} | {"verdict": first["verdict"]}
     # That one of several is unlike the others says nothing about calibration and test cases.
     differ = off and not asked.spoiled and "like the others" not in found.parts
     return {
         "before": own,
         "differ": differ,
         "spoiled": off and asked.spoiled,
-        "worse": off and sizes[-1] > sizes[0] + 0.01,
+        "worse": off and len(sizes) == 2 and sizes[1] > sizes[0] + 0.01,
     }
 
 

@@ -15,6 +15,7 @@ from ..core.checks import per_cent
 
 RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
+GOOD = 0.5  # skill from which it is fine: half of the variance, an RMSE of 71 % of the targets' sd
 NEAR = 0.1  # a size within 1 +- this is right
 ELSEWHERE = (
     5.0  # times as large as about their own mean is the spread of targets about another: that is elsewhere
@@ -65,7 +66,11 @@ def skill(reply: Reply) -> Judged:
         return "unclear", f"cannot be told from a constant; {words}"
     if high <= HARDLY:
         return "off", f"{'no' if low <= 0 else 'hardly'} better than a constant; {words}"
-    return ("unclear", f"cannot be told from a constant; {words}") if low <= 0 else ("fine", words)
+    if low <= 0:
+        return "unclear", f"cannot be told from a constant; {words}"
+    if high < GOOD:
+        return "unclear", f"better than a constant, but more than half of the variance is left; {words}"
+    return ("unclear" if low < GOOD else "fine"), words
 
 
 def centre(reply: Reply) -> Judged:
@@ -124,20 +129,21 @@ def size(reply: Reply) -> Judged:
 
 
 def held(value: float, low: float, high: float, off: bool, parts: Mapping[str, Any]) -> Judged:
-    """The verdict after a recalibration that leaves sigma: by what intervals hold."""
+    """The verdict on bounds alone, and after a recalibration that leaves sigma: by what intervals hold."""
     share = figures(100 * value, 100 * low, 100 * high)
-    words = f"{100 * CONTENT:.0f} % intervals hold {share} % {between(100 * low, 100 * high)}"
-    if low >= CONTENT - ENOUGH and high <= CONTENT + ENOUGH:
+    level = parts["level"]
+    words = f"{per_cent(level)} % intervals hold {share} % {between(100 * low, 100 * high)}"
+    if low >= level - ENOUGH and high <= level + ENOUGH:
         return "fine", words
     if off:
         differ = "; calibration and test disagree" if parts.get("differ") else ""
-        return "off", f"intervals are too {'narrow' if value < CONTENT else 'wide'}: {words}{differ}"
+        return "off", f"intervals are too {'narrow' if value < level else 'wide'}: {words}{differ}"
     return "unclear", words if low <= parts["held"] <= high else f"{words}, which may be chance"
 
 
 def too_sure(row: Row) -> bool:
     """Whether sigma is too small, or intervals too narrow."""
-    return bool(row["estimate"] < CONTENT if "held" in row["parts"] else row["estimate"] > 1)
+    return bool(row["estimate"] < row["parts"]["level"] if "held" in row["parts"] else row["estimate"] > 1)
 
 
 def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None) -> str:
@@ -154,7 +160,7 @@ def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[flo
 def distance(row: Row) -> float:
     """How far the size of sigma is from the right one, as a logarithm."""
     if "held" in row["parts"]:
-        return abs(row["estimate"] - CONTENT)
+        return abs(row["estimate"] - row["parts"]["level"])
     return abs(math.log(row["estimate"])) if row["question"] == "size" and row["estimate"] else 0.0
 
 

@@ -105,13 +105,22 @@ def cell(text: str, *, number: bool = False, sort: float | None = None, head: bo
 
 
 def value_cell(
-    shown: Estimate, *, unit: str = "", power: int = 1, share: bool = False, best: bool = False
+    shown: Estimate,
+    *,
+    unit: str = "",
+    power: int = 1,
+    share: bool = False,
+    best: bool = False,
+    of_patients: float | None = None,
 ) -> Html:
-    """Make a cell of a number with its interval below."""
+    """Make a cell of a number with its interval below, and the average over patients where it is another one."""
     value, interval = estimate_parts(shown, share=share, digits=1 if share else None)
     children = [element("strong" if best else "span", None, with_unit(value, unit, power))]
     if interval:
         children.append(element("small", None, interval))
+    if of_patients is not None:
+        words = estimate_parts(Estimate(of_patients), share=share, digits=1 if share else None)[0]
+        children.append(element("small", None, f"of patients {words}"))
     return element("td", {"class": "number", "data-sort": shown.value, "title": shown.reason}, *children)
 
 

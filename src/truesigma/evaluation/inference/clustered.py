@@ -25,9 +25,10 @@ from ...core.arrays import Host
 from ...core.cases import Cases
 from ...core.elements import every_element
 from ...core.factors import cluster_covariance
-from ...core.law import Empirical, Law, Student, Undefined, central_bounds, has_terms
+from ...core.law import Empirical, Law, Normal, Student, Undefined, central_bounds, has_terms
 from ...core.values import Prediction
-from ...core.varying import Around, Varying, law_at, of_each, usual_law
+from ...core.varying import Around, Varying, known_at_levels, known_levels, law_at, of_each, usual_law
+from ..verdicts import CONTENT
 
 BAGS = 1000  # of clusters, whose sums vary as those of the clusters do
 MANY = 64  # outputs, beyond which thirds are not taken within each
@@ -99,6 +100,7 @@ class View(Clusters):
     law: Law
     unit: str = ""
     names: tuple[str, ...] = ()  # of the outputs
+    stated: Law | None = None  # bounds, where nothing else is predicted; `law` then only gives them a sigma
     of_patients: bool = False  # whether clusters are patients, or groups in their place
 
     @property
@@ -123,8 +125,17 @@ class View(Clusters):
         """Look up a number of the law, or (case, 1) numbers if laws differ by case."""
         return of_each(self.law, of, self.target)
 
+    @property
+    def level(self) -> float | None:
+        """That of the intervals whose content is judged; of stated bounds the nearest to the usual one, if any."""
+        levels = [CONTENT] if self.stated is None else known_levels(self.stated, [])
+        return min(levels, key=lambda one: abs(one - CONTENT), default=None)
+
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
         """Which elements are inside the central interval of a scale that is `size` times as large."""
+        if self.stated is not None:
+            low, high = self.stated.central(level)
+            return np.asarray((self.z >= low) & (self.z <= high))
         try:
             low = self.of_law(lambda law: central_bounds(law, level)[0])
             high = self.of_law(lambda law: central_bounds(law, level)[1])
@@ -135,13 +146,14 @@ class View(Clusters):
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
         one = slice(number, number + 1)
-        law = self.law[:, one] if isinstance(self.law, Varying) else self.law
-        return self._counting(replace(self, **{name: getattr(self, name)[:, one] for name in names}, law=law))
+        law, stated = (each[:, one] if isinstance(each, Varying) else each for each in (self.law, self.stated))
+        parts = {name: getattr(self, name)[:, one] for name in names}
+        return self._counting(replace(self, **parts, law=law, stated=stated))
 
     def cases(self, some: Host) -> "View":
         names = ("target", "location", "scale", "weight", "code")
         kept = {name: getattr(self, name)[some] for name in names}
-        return self._counting(replace(self, **kept, law=law_at(self.law, some)))
+        return self._counting(replace(self, **kept, law=law_at(self.law, some), stated=law_at(self.stated, some)))
 
     @staticmethod
     def _counting(view: "View") -> "View":
@@ -150,7 +162,7 @@ class View(Clusters):
         names = ("target", "location", "scale", "weight")
         kept = {name: getattr(view, name)[some] for name in names}
         code = np.unique(view.code[some], return_inverse=True)[1]
-        return replace(view, **kept, code=code, law=law_at(view.law, some))
+        return replace(view, **kept, code=code, law=law_at(view.law, some), stated=law_at(view.stated, some))
 
 
 def view_of(
@@ -175,6 +187,8 @@ def view_of(
     elif copies is not None:
         code = copies
     parts = {name: getattr(found, name) for name in ("target", "location", "scale", "weight", "law")}
+    if known_at_levels(found.law):
+        parts |= {"law": Normal(), "stated": found.law}
     return View._counting(
         View(**parts, code=code, unit=cases.unit, names=cases.names, of_patients=of_patients)
     )
@@ -257,15 +271,17 @@ def gather(influence: Host, code: Host, clusters: int) -> Host:
     return np.stack([np.bincount(code, weights=column, minlength=clusters) for column in influence.T], axis=1)
 
 
-def both_averages(values: Host, view: View) -> tuple[float, float] | None:
-    """The mean over cases, and over patients that of theirs; None where they differ by no more than their error."""
-    columns = np.stack([view.weight.sum(axis=1), (view.weight * values).sum(axis=1)], axis=1)
-    weight, held = gather(columns, view.code, view.clusters).T
+def both_averages(weight: Host, held: Host) -> tuple[float, float] | None:
+    """The mean over cases, and over patients that of theirs; None where they differ by no more than their error.
+
+    weight, held: what each patient's cases weigh, and the sum of their weighted values.
+    """
+    weight, held = weight[weight > 0], held[weight > 0]
     each, patients = held / weight, len(weight)
     of_cases, of_patients = float(held.sum() / weight.sum()), float(each.mean())
     moved = (held - weight * of_cases) / weight.sum() - (each - of_patients) / patients
     error = math.sqrt(float(cluster_covariance(moved[:, None])[0, 0])) if patients >= FEWEST else math.inf
-    apart = abs(of_cases - of_patients) > float(stdtrit(patients - 1, BOTH)) * error + 1e-9
+    apart = abs(of_cases - of_patients) > float(stdtrit(patients - 1, BOTH)) * error + 1e-9 * abs(of_cases)
     return (of_cases, of_patients) if apart else None
 
 

@@ -10,15 +10,16 @@ from scipy.special import stdtrit
 
 from ...core.arrays import Host
 from ...core.cases import name_of
+from ...core.checks import per_cent
 from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
-from ..verdicts import HARDLY, NONE, RISK
+from ..verdicts import CONTENT, HARDLY, NONE, RISK
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
 from .outliers import Outliers
 
 LEAST = 20  # cases of a group that is judged
-CONTENT = 0.9  # level of the intervals whose content is shown in thirds
+NO_INTERVAL = "these quantiles are the ends of no central interval"
 WRONG_WAY = 0.2  # of the risk of the question about hard cases: that sigma ranks them the wrong way
 EXCHANGES = 399  # of clusters between two sets
 MOST_CLUSTERS = 500  # that are exchanged one by one; of more, bags
@@ -47,7 +48,7 @@ class Asked:
     others: Measured | None = (
         None  # the typical log size of the other groups, or outputs, after recalibration
     )
-    kept: bool = False  # whether the recalibration left sigma as it was, and changed its law
+    kept: bool = False  # whether the recalibration left sigma as it was, or there are bounds alone
     output: int | None = None
     group: str | None = None
     name: str = ""  # of the output
@@ -109,20 +110,22 @@ def typical(sizes: Sequence[Measured], own: float) -> Measured:
 
 
 def _held(asked: Asked) -> Answer:
-    """What intervals hold, for a recalibration that changes the law, or the bounds, and leaves sigma."""
-    found = []
+    """What intervals hold, where the recalibration changes the law, or the bounds, and leaves sigma."""
+    level, found = asked.test.level, []
+    if level is None:
+        return Answer(None, reason=NO_INTERVAL)
     for view in (asked.test, asked.calibration):
-        held = measured(view.mean(view.holds(CONTENT)))
-        least = math.sqrt(CONTENT * (1 - CONTENT) / view.effective) if view.effective else math.inf
+        held = measured(view.mean(view.holds(level)))
+        least = math.sqrt(level * (1 - level) / view.effective) if view.effective else math.inf
         found.append(replace(held, error=max(held.error, least)))
     seen, known = found
-    promised = min(max(seen.value, CONTENT), CONTENT + 1 / (asked.calibration.clusters + 1))
-    chance = difference(seen, replace(known, value=promised)).chance()
+    promised, chance = level, seen.chance(level)
+    if asked.recalibration != NONE:  # it was fitted, and takes the next whole rank
+        promised = min(max(seen.value, level), level + 1 / (asked.calibration.clusters + 1))
+        chance = difference(seen, replace(known, value=promised)).chance()
     low, high = seen.bounds(RISK)
-    parts: dict[str, Any] = {"held": promised}
+    parts: dict[str, Any] = {"held": promised, "level": level, **_averages(asked)}
     parts |= {} if asked.others is None else {"like the others": False}
-    if asked.test.of_patients and asked.output is None and asked.group is None:
-        parts["averages"] = clustered.both_averages(asked.test.holds(CONTENT), asked.test)
     return Answer(seen.value, chance, (max(low, 0.0), min(high, 1.0)), parts)
 
 
@@ -137,8 +140,7 @@ def _size(asked: Asked) -> Answer:
     parts["calibration"] = None if known is None else math.exp(known.value)
     parts["content"] = _content(asked.test)
     parts["content_by_size"] = _promised(asked.test, parts["test"])
-    if asked.test.of_patients and asked.output is None and asked.group is None:
-        parts["averages"] = clustered.both_averages(asked.test.holds(CONTENT), asked.test)
+    parts |= _averages(asked)
     found = judged = seen
     if after:
         assert known is not None
@@ -167,6 +169,24 @@ def _size(asked: Asked) -> Answer:
     low, high = found.bounds(RISK)
     ends = math.exp(max(low, -700)), math.exp(high) if high < 700 else math.inf
     return Answer(math.exp(found.value), chance, ends, parts)
+
+
+def _averages(asked: Asked) -> dict[str, Any]:
+    """Scores of all cases, and of a patient's on average, where the two differ beyond their error."""
+    view, found = asked.test, {}
+    if not view.of_patients or asked.output is not None or asked.group is not None:
+        return {}
+    scores = {"RMSE": (view.target - view.location) ** 2}
+    if view.level is not None:
+        scores[f"{per_cent(view.level)} % intervals hold"] = view.holds(view.level)
+    if view.stated is None:
+        scores["CRPS"] = view.scale * view.law.crps(view.z, view.law.cdf(view.z))
+    for name, values in scores.items():
+        columns = np.stack([view.weight.sum(axis=1), (view.weight * values).sum(axis=1)], axis=1)
+        both = clustered.both_averages(*clustered.gather(columns, view.code, view.clusters).T)
+        if both is not None:
+            found[name] = [math.sqrt(one) for one in both] if name == "RMSE" else list(both)
+    return {"averages": found} if found else {}
 
 
 def _wider(seen: View, known: View) -> float:
@@ -211,6 +231,8 @@ def _promised(view: View, size: float) -> float:
 
 def _knowing(asked: Asked) -> Answer:
     view = asked.test
+    if view.level is None:
+        return Answer(None, reason=NO_INTERVAL)
     error, square = np.abs(view.target - view.location), view.z**2
     keys = {"sigma": view.scale, "prediction": view.location}
     cells = {name: ordered.thirds(key, view.weight) for name, key in keys.items()}
@@ -230,7 +252,7 @@ def _knowing(asked: Asked) -> Answer:
             "the errors of a third are all 0" if split else "sigma and prediction hardly differ between cases"
         )
         return Answer(None, wrong_way, parts=parts, reason=what)
-    inside = view.holds(CONTENT)
+    inside = view.holds(view.level)
     # Tested on |z|, whose means are less at the mercy of a few large errors: z^2 alarms in 9 to 11 % of true models.
     sizes = ordered.log_means(np.sqrt(square), list(split.values()), view)
     assert sizes is not None  # as the means of z^2 are above 0
@@ -256,6 +278,8 @@ def _knowing(asked: Asked) -> Answer:
 
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
+    if view.stated is not None:
+        return Answer(None, reason="bounds alone say nothing of the law")
     if view.effective < LEAST:
         return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)

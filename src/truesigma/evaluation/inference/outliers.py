@@ -10,6 +10,7 @@ from ...core.arrays import Host
 from ...core.cases import Cases
 from ...core.elements import Elements, every_element
 from ...core.values import Prediction
+from ...core.varying import known_at_levels
 from ...recalibrate._factor import robust_size
 from .clustered import MANY, usual_kurtosis
 
@@ -44,7 +45,7 @@ def outliers_in(cases: Cases, prediction: Prediction) -> Outliers | None:
     z = np.where(found.weight > 0, found.residual / found.scale, 0.0)
     law = prediction.law
     some = np.count_nonzero(found.weight.any(axis=1))
-    if some < LEAST or not hasattr(law, "moment"):
+    if some < LEAST or known_at_levels(law):
         return None
     size = _sizes(z, found, law.moment)
     far = np.abs(z) / size

@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ...core import plugins
+from ...core.law import Undefined
+from ...core.scores import Mean
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.chance import calibrated_range
-from ...evaluation.replicates import Replicates, Resampling, replicate
+from ...evaluation.inference.clustered import both_averages
+from ...evaluation.replicates import Replicates, Resampling, metric_rows, replicate
 from ...evaluation.scoring import LEVELS, asked_metrics, items_of
 from ...evaluation.text import best_of
 from ..blocks import Section, cell, columns, how_to_read, table, value_cell
@@ -48,6 +53,7 @@ class Score:
     values: dict[str, Estimate]  # by recalibration
     change: Estimate | None  # after - before
     ideal: tuple[float, float] | None  # the range of a model whose sigma is true
+    of_patients: dict[str, float]  # by recalibration: the mean over patients, where it is not that over cases
     replicates: int
 
     @property
@@ -87,8 +93,27 @@ def _scored(
         if subject.recalibrated and isinstance(first, Replicates):
             change = _rounded(estimate(second, plan, minus=first), first.value)
         title = _title(name, metric, options)
-        scores.append(Score(name, metric, title, options, values, change, ideal[k], plan.replicates))
+        patients = _of_patients(subject, metric, options) if subject.plan.by != "case" else {}
+        scores.append(Score(name, metric, title, options, values, change, ideal[k], patients, plan.replicates))
     return scores
+
+
+def _of_patients(subject: Subject, metric: str, options: dict[str, Any]) -> dict[str, float]:
+    """The mean over patients, of the mean of their cases, where it is not that over cases beyond the error of both."""
+    module = plugins.load("metrics", metric)
+    found: dict[str, float] = {}
+    if not isinstance(getattr(module, "SUMS", None), Mean):
+        return found
+    code = np.unique(subject.before.patient_or_group, return_inverse=True)[1]
+    for label, cases in subject.cases.items():
+        try:
+            rows, finish = metric_rows(cases, module, options, code)
+            both = both_averages(*rows.toarray().T)
+        except Undefined:
+            continue
+        if both is not None:
+            found[label] = finish(np.array([1.0, both[1]]))
+    return found
 
 
 def _around(found: Estimate) -> Estimate:
@@ -145,7 +170,10 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         best = best_of(values, metric, level) if metric else []
         shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
         cells = [cell(name, head=True)]
-        cells += [value_cell(score.values[label], best=label in best, **shown) for label in labels]
+        cells += [
+            value_cell(score.values[label], best=label in best, of_patients=score.of_patients.get(label), **shown)
+            for label in labels
+        ]
         if subject.recalibrated:
             change = score.change or Estimate(None)
             cells.append(value_cell(_times(change, 100) if score.share else change))
@@ -163,7 +191,7 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         "miscalibration area are above 0 even then."
     )
     body = [table(head, rows, caption="Scores on the test cases"), how_to_read(words)]
-    return Section("scores", "Scores", body, "", columns([_row(score, labels) for score in scores]))
+    return Section("scores", "Scores", body, "", columns([_row(score, labels, plan.by != "case") for score in scores]))
 
 
 def _times(found: Estimate, factor: float) -> Estimate:
@@ -181,10 +209,11 @@ def range_text(score: Score) -> str:
     return f"{number(low, step)} to {number(high, step)}{' %' if score.share else ''}"
 
 
-def _row(score: Score, labels: list[str]) -> dict[str, Any]:
+def _row(score: Score, labels: list[str], by_patient: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"score": score.name, "level": score.options.get("level")}
     for label in labels:
         row |= score.values[label].columns(label)
+        row |= {f"{label}_of_patients": score.of_patients.get(label)} if by_patient else {}
     row |= (score.change or Estimate(None)).columns("change")
     ideal = score.ideal or (None, None)
     return {**row, "if_true_low": ideal[0], "if_true_high": ideal[1]}
