@@ -1,15 +1,16 @@
-"""What every promise covers, over many draws: python docs/scripts/measure_guarantees.py --seeds 1000
+"""What every promise covers: python docs/scripts/measure_guarantees.py [--sets 1000] [--row 500] [--jobs 8]
 
 Simulated cases whose truth is known, with heavy tails, a bias, sites of different difficulty, patients with several
 images, and three outputs that err together. Writes `assets/guarantees.csv`; `guarantees.md` shows it.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from measured import Row, markdown, measure_by_command, read
+from measured import Simulation, markdown, simulate, simulated
 
 import truesigma as ts
 from truesigma.core.laws import Stated
@@ -165,31 +166,33 @@ PROMISES: dict[str, Callable[[np.random.Generator, int], float]] = {
 }
 
 
-def measure(seeds: int, sizes: tuple[int, ...] = SIZES, names: Iterable[str] = tuple(PROMISES)) -> list[Row]:
-    """Mean coverage of each promise and number of calibration cases, with its Monte-Carlo error."""
-    rows = []
-    for name in names:
-        held = PROMISES[name]
+def drawn(seed: int, name: str, cases: int) -> dict[str, float]:
+    return {"held": PROMISES[name](np.random.default_rng(seed), cases)}
+
+
+def simulations(sizes: tuple[int, ...] = SIZES) -> Iterator[Simulation]:
+    """Mean coverage of each promise and number of calibration cases."""
+    for name in PROMISES:
         for cases in sizes:
-            found = np.array([held(np.random.default_rng(seed), cases) for seed in range(seeds)])
-            found = found[np.isfinite(found)]  # what was refused is not counted
-            error = found.std(ddof=1) / math.sqrt(found.size)
-            rows.append(
-                {"promise": name, "cases": cases, "seeds": found.size, "held": found.mean(), "error": error}
-            )
-            print(f"{name}, {cases} cases: {found.mean():.4f} +- {error:.4f}", flush=True)
-    return rows
+            yield Simulation(str(cases), name, partial(drawn, name=name, cases=cases))
 
 
 def table() -> str:
     """The table of the page: promises down, numbers of calibration cases across."""
-    held = {(r["promise"], int(r["cases"])): r for r in read("guarantees.csv")}
+    held = {n: simulated("guarantees.csv", str(n)) for n in SIZES}
     rows = [
-        [name, *(f"{100 * held[name, n]['held']:.1f} ± {100 * held[name, n]['error']:.1f}" for n in SIZES)]
+        [
+            name,
+            *(
+                f"{100 * mean:.1f} ± {100 * error:.1f}"
+                for n in SIZES
+                for mean, error in [held[n][name]["held"]]
+            ),
+        ]
         for name in PROMISES
     ]
     return markdown("| | " + " | ".join(f"{n:,}" for n in SIZES) + " |", rows)
 
 
 if __name__ == "__main__":
-    measure_by_command(__doc__, "guarantees.csv", measure, count="seeds", usual=1000)
+    simulate(__doc__, "guarantees.csv", simulations())

@@ -1,18 +1,22 @@
-"""Joint regions and averages: python docs/scripts/measure_promises.py [--sets 1000]
+"""Joint regions, averages and choices: python docs/scripts/measure_promises.py [--sets 1000] [--row ...] [--jobs 8]
 
-Whether `region`, `conformal` and a referral hold what they promise, of the average that they name: each row is 1,000
-sets of calibration cases with 1,000 new cases each. `guarantees.md` shows the tables.
+Whether `region` and `conformal` hold what they promise, of the average that they name, and what `compare` chooses
+between none and sigma: each row is 1,000 sets of calibration cases, each with 1,000 new cases or 100 new patients.
+Writes `assets/promises.csv`; `guarantees.md` and `choosing.md` show it.
 """
 
-import argparse
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
+from measured import Simulation, markdown, shares, simulate, simulated
 
 import truesigma as ts
-from truesigma.recalibrate import region
+from truesigma.recalibrate import conformal, region
 
-NEW = 1000
+NEW, LEVEL, MOST = 1000, 0.9, 30
 World = Callable[[np.random.Generator, int], np.ndarray]  # z, (case, output)
 
 
@@ -53,28 +57,71 @@ REGIONS = {
 }
 
 
-def regions(sets: int) -> None:
-    print("| region at 90 % | cases | ellipsoid | box | infinite |\n| --- | ---: | ---: | ---: | ---: |")
-    for name, (world, sizes) in REGIONS.items():
-        for cases in sizes:
-            held, infinite = np.zeros((sets, 2)), 0
-            for seed in range(sets):
-                rng = np.random.default_rng(seed)
-                old, new = world(rng, cases), world(rng, NEW)
-                for k, shape in enumerate(("ellipsoid", "box")):
-                    p = ts.Prediction(0 * old, aleatoric=0 * old + 1)
-                    try:
-                        fitted = region.fit(p, old, shape=shape)
-                    except ValueError:  # an output whose errors are all 0
-                        held[seed, k] = np.nan
-                        continue
-                    held[seed, k] = fitted.contains(ts.Prediction(0 * new, aleatoric=0 * new + 1), new).mean()
-                    infinite += fitted.bound() == np.inf
-            mean = 100 * np.nanmean(held, axis=0)
-            print(
-                f"| {name} | {cases} | {mean[0]:.1f} % | {mean[1]:.1f} % | {infinite / (2 * sets):.0%} |",
-                flush=True,
-            )
+def region_holds(seed: int, name: str, cases: int) -> dict[str, float]:
+    """What both shapes hold of new cases, whether one is infinite, and how far the ellipsoid of two outputs reaches."""
+    rng, draw = np.random.default_rng(seed), REGIONS[name][0]
+    old, new = draw(rng, cases), draw(rng, NEW)
+    p, q = (ts.Prediction(0 * z, aleatoric=0 * z + 1) for z in (old, new))
+    found = {}
+    try:
+        fitted = {shape: region.fit(p, old, shape=shape) for shape in ("ellipsoid", "box")}
+    except ValueError:  # an output whose errors are all 0
+        return dict.fromkeys(("ellipsoid", "box", "infinite", "reach"), math.nan)
+    for shape, one in fitted.items():
+        found[shape] = float(one.contains(q, new).mean())
+    found["infinite"] = float(any(one.bound() == math.inf for one in fitted.values()))
+    volume, before = fitted["ellipsoid"].volume(q[:1])[0], jackknife_volume(old)
+    found["reach"] = (volume / before) ** (1 / old.shape[1]) if 0 < before < math.inf else math.nan
+    return found
+
+
+def jackknife_volume(z: np.ndarray) -> float:
+    """The volume of the ellipsoid whose scores leave out one case at a time: smaller, and without a promise."""
+    cases, outputs = z.shape
+    place = math.ceil((cases + 1) * LEVEL) - 1
+    if cases <= outputs + 1 or place >= cases:
+        return math.nan
+    whole = z.T @ z
+    scores = []
+    for one in z:
+        try:
+            scores.append((cases - 1) * one @ np.linalg.solve(whole - np.outer(one, one), one))
+        except np.linalg.LinAlgError:
+            return math.nan
+    size = math.pi ** (outputs / 2) / math.gamma(outputs / 2 + 1) * math.sqrt(np.linalg.det(whole / cases))
+    return size * np.sort(scores)[place] ** (outputs / 2)
+
+
+def uneven(rng: np.random.Generator, patients: int) -> tuple[ts.Prediction, np.ndarray, np.ndarray]:
+    """Patients of 1 to 30 cases that err alike; those of more than 20 err twice as much, and sigma does not know."""
+    sizes = rng.integers(1, MOST + 1, size=patients)
+    patient = np.repeat(np.arange(patients), sizes)
+    z = 0.7 * rng.normal(size=patients)[patient] + 0.7 * rng.normal(size=patient.size)
+    z = np.where(sizes[patient] > 20, 2.0, 1.0) * z
+    scale = np.exp(0.4 * rng.normal(size=patient.size))
+    return ts.Prediction(0 * z, aleatoric=scale**2), scale * z, patient
+
+
+def average_holds(seed: int, patients: int, options: Mapping[str, Any]) -> dict[str, float]:
+    """What conformal intervals hold of new cases, and of new patients."""
+    rng = np.random.default_rng(seed)
+    (old, y, patient), (new, truth, who) = uneven(rng, patients), uneven(rng, 100)
+    given = {"patient": patient} if options else {}
+    made = conformal.fit(old, y, **given, **options)(new).interval(LEVEL)
+    inside = (made.lower <= truth) & (truth <= made.upper)
+    of_patients = np.bincount(who, inside) / np.bincount(who)
+    return {
+        "of cases": inside.mean(),
+        "of patients": of_patients.mean(),
+        "infinite": np.isinf(made.upper).mean(),
+    }
+
+
+AVERAGES = {
+    "a patient's cases (`of=patient`)": {"of": "patient"},
+    f"all cases (`of=case:most={MOST}`)": {"of": "case", "most": MOST},
+    "*no promise:* patients are not named": {},
+}
 
 
 LAWS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {  # of variance 1
@@ -87,39 +134,50 @@ LAWS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {  # of vari
 }
 
 
-def choices(sets: int) -> None:
-    """How often `compare` keeps none, and how much more CRPS than the better of both its choice has on new cases."""
-    print("\n| law | sigma too small by | cases | none kept | regret |\n| --- | ---: | ---: | ---: | ---: |")
-    for law, draw in LAWS.items():
+def choice_of(seed: int, law: str, small: float, cases: int) -> dict[str, float]:
+    """Whether `compare` keeps none, and the CRPS of none, of sigma and of its choice on new cases."""
+    rng = np.random.default_rng(seed)
+    sigma = np.exp(0.4 * rng.normal(size=cases + NEW))
+    y = sigma * LAWS[law](rng, cases + NEW)
+    p = ts.Prediction(0 * y, aleatoric=(sigma / small) ** 2)
+    found = ts.compare(ts.Cases(p[:cases], y[:cases]), recalibrations=["none", "sigma"], replicates=2)
+    both = {
+        name: ts.metrics.crps.score(made(p[cases:]), y[cases:]) for name, made in found.recalibrations.items()
+    }
+    return {"kept": found.choice == "none", **both, "chosen": both[found.choice]}
+
+
+def simulations() -> Iterator[Simulation]:
+    for name, (_, sizes) in REGIONS.items():
+        for cases in sizes:
+            yield Simulation(
+                "regions", f"{name}, {cases} cases", partial(region_holds, name=name, cases=cases)
+            )
+    for name, options in AVERAGES.items():
+        for patients in (20, 50, 200):
+            draw = partial(average_holds, patients=patients, options=options)
+            yield Simulation("averages", f"{name}, {patients} patients", draw)
+    for law in LAWS:
         for small in (1.0, 1.1, 1.3):
             for cases in (30, 100):
-                kept, chosen, best = 0, 0.0, np.zeros(2)
-                for seed in range(sets):
-                    rng = np.random.default_rng(seed)
-                    sigma = np.exp(0.4 * rng.normal(size=cases + NEW))
-                    y = sigma * draw(rng, cases + NEW)
-                    p = ts.Prediction(0 * y, aleatoric=(sigma / small) ** 2)
-                    known = ts.Cases(p[:cases], y[:cases])
-                    found = ts.compare(known, recalibrations=["none", "sigma"], replicates=2)
-                    both = [
-                        ts.metrics.crps.score(r(p[cases:]), y[cases:]) for r in found.recalibrations.values()
-                    ]
-                    best += both
-                    chosen += both[found.choice != "none"]
-                    kept += found.choice == "none"
-                regret = chosen / best.min() - 1
-                print(f"| {law} | {small} | {cases} | {kept / sets:.1%} | {regret:.2%} |", flush=True)
+                draw = partial(choice_of, law=law, small=small, cases=cases)
+                yield Simulation(
+                    "choices", f"{law}, {100 * (small - 1):.0f} % too small, {cases} cases", draw
+                )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sets", type=int, default=1000)
-    parser.add_argument("--only", default="")
-    asked = parser.parse_args()
-    for key, measure in {"regions": regions, "choices": choices}.items():
-        if asked.only in ("", key):
-            measure(asked.sets)
+def tables() -> dict[str, str]:
+    """The tables of `docs/guarantees.md`, and that of `docs/choosing.md`."""
+    lines = []
+    for name, row in simulated("promises.csv", "choices").items():
+        kept, none, sigma, chosen = (row[what][0] for what in ("kept", "none", "sigma", "chosen"))
+        lines.append([name, f"{100 * kept:.1f} %", f"{100 * (chosen / min(none, sigma) - 1):.2f} %"])
+    return {
+        "regions": shares("promises.csv", "regions", title="region at 90 %"),
+        "averages": shares("promises.csv", "averages", title="90 % of", errors=True),
+        "choices": markdown("| errors, sigma | `none` kept | CRPS above the better one's |", lines),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    simulate(__doc__, "promises.csv", simulations())

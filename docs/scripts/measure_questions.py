@@ -1,17 +1,15 @@
-"""How often UCE and ENCE lie above their range: python docs/scripts/measure_questions.py [seeds] [processes]
+"""How often UCE and ENCE lie above their range: python docs/scripts/measure_questions.py [--sets 1000] [--jobs 8]
 
 Draws test sets from models that are true, and whose sigma is 1.5 times too small; errors are Normal, Laplace or t
-with 5 degrees, by case or by patients whose ten images, or one to 50, err together. `report.md` quotes the table; what
-verdicts do is measured by `measure_verdicts.py`.
+with 5 degrees, by case or by patients whose ten images, or one to 50, err together. Writes
+`assets/questions.csv`; `report.md` shows it. What verdicts do is measured by `measure_verdicts.py`.
 """
 
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+from measured import Simulation, shares, simulate
 
 import truesigma as ts
 from truesigma.evaluation.chance import calibrated_range
@@ -81,39 +79,23 @@ def above(seed: int, kind: tuple[str, ts.Law, int, bool | str], small: float) ->
     return {name for name, found in zip(names, ranges) if found is None or scores[name] > found[1]}
 
 
-def shares(task: Callable[[int], set[str]], seeds: int, columns: Iterable[str], pool: object) -> list[str]:
-    found: Counter[str] = Counter()
-    for one in pool.map(task, range(seeds), chunksize=max(1, seeds // 200)):
-        found.update(one)
-    return [f"{100 * found[column] / seeds:.1f} %" for column in columns]
+def both(seed: int, kind: tuple[str, ts.Law, int, bool | str]) -> dict[str, float]:
+    found = {}
+    for small, words in ((1.0, "true"), (1.5, "1.5 times too small")):
+        high = above(seed, kind, small)
+        found |= {f"{name.upper()}, {words}": name in high for name in ("uce", "ence")}
+    return found
 
 
-def rows_of(title: str, columns: list[str], lines: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
-    yield f"| {title} | " + " | ".join(columns) + " |"
-    yield "| --- |" + " ---: |" * len(columns)
-    for name, cells in lines:
-        yield f"| {name} | " + " | ".join(cells) + " |"
+def simulations() -> Iterator[Simulation]:
+    for name, kind in SETS.items():
+        yield Simulation("above", name, partial(both, kind=kind))
 
 
-def tables(seeds: int, pool: object) -> Iterable[str]:
-    """The table in Markdown, line by line, as they are ready."""
-    sizes = (
-        (
-            name,
-            [
-                share
-                for small in (1.0, 1.5)
-                for share in shares(partial(above, kind=kind, small=small), seeds, ("uce", "ence"), pool)
-            ],
-        )
-        for name, kind in SETS.items()
-    )
-    heads = ["UCE, true", "ENCE, true", "UCE, 1.5 times too small", "ENCE, 1.5 times too small"]
-    yield from rows_of("above the range", heads, sizes)
+def table() -> str:
+    """The table of the page."""
+    return shares("questions.csv", "above", title="above the range")
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    with ProcessPoolExecutor(given[1] if len(given) > 1 else 1) as pool:
-        for line in tables(given[0] if given else 375, pool):
-            print(line, flush=True)
+    simulate(__doc__, "questions.csv", simulations())

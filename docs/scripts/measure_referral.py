@@ -1,18 +1,24 @@
-"""Whether a referral keeps its promise: python docs/scripts/measure_referral.py --seeds 1000
+"""Whether a referral keeps its promise: python docs/scripts/measure_referral.py [--sets 1000] [--row ...] [--jobs 8]
 
 Simulated worlds in which the truth is known: one where sigma knows, one where every threshold breaks the promise, one
-where the surest are wrong more often, and one of patients. Writes `assets/referral.csv`; `guarantees.md` shows it.
+where errors are rare, one where the surest are wrong more often, and some of patients. Writes `assets/referral.csv`;
+`guarantees.md` shows it.
 """
 
 import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
-from measured import Row, markdown, measure_by_command, read
+from measured import Simulation, markdown, simulate, simulated
 
 import truesigma as ts
 from truesigma.recalibrate import _referral
 
-RISK, DELTA, MANY = 0.05, 0.05, 1_000_000  # MANY cases tell the truth
+TOLERANCE, RISK, DELTA, MANY = 2.0, 0.05, 0.05, 1_000_000  # MANY cases tell the truth
+SIZES = (100, 500, 1000, 5000)
+MOST = 30  # images of a patient, at most
 World = tuple[np.ndarray, np.ndarray, np.ndarray]  # sigma, error and patient of each case
 
 
@@ -42,56 +48,86 @@ def many_images(rng: np.random.Generator, cases: int) -> World:
     return scale, 0.8 * scale * z, patient
 
 
-WORLDS = {
-    "a sigma that knows, errors with heavy tails": knowing,
-    "a sigma that says nothing, errors just too frequent": senseless,
-    "the surest cases wrong more often than the next": misled,
-    "patients with one to nine images": many_images,
+def rare(rng: np.random.Generator, cases: int) -> World:
+    """Large errors are rare, and as frequent at every sigma: in 2 % of the cases."""
+    scale, _, case = knowing(rng, cases)
+    return scale, 2.0 / 2.3263 * rng.normal(size=cases), case
+
+
+def uneven(rng: np.random.Generator, cases: int) -> World:
+    """Patients with 1 to 30 images; those with more than 20 err twice as much, and sigma knows a part of it."""
+    sizes = rng.integers(1, MOST + 1, size=cases)
+    patient = np.repeat(np.arange(cases), sizes)[:cases]
+    hard = np.where(sizes[patient] > 20, 2.0, 1.0)
+    scale = np.sqrt(hard) * np.exp(0.3 * rng.normal(size=cases))
+    z = 0.7 * rng.normal(size=cases)[patient] + 0.4 * rng.normal(size=cases)
+    return scale, 0.8 * hard * z, patient
+
+
+WORLDS: dict[str, tuple[Callable[[np.random.Generator, int], World], tuple[int, ...], dict[str, Any]]] = {
+    "a sigma that knows, errors with heavy tails": (knowing, SIZES, {}),
+    "a sigma that says nothing, errors just too frequent": (senseless, SIZES, {}),
+    "a sigma that says nothing, 2 % off": (rare, (400, *SIZES[2:]), {}),
+    "the surest cases wrong more often than the next": (misled, SIZES, {}),
+    "patients with one to nine images": (many_images, SIZES, {"patient": True}),
+    "patients with many images err more; of a patient's cases": (uneven, (1000, 5000), {"patient": True}),
+    f"patients with many images err more; of all cases, `most={MOST}`": (
+        uneven,
+        (5000, 20_000),
+        {"patient": True, "most": MOST},
+    ),
 }
 
 
-def referrals(seeds: int, sizes: tuple[int, ...] = (100, 500, 1000, 5000)) -> list[Row]:
-    """In how many sets of calibration cases the promise of a referral holds, and how many cases it keeps."""
-    rows = []
-    for name, world in WORLDS.items():
-        scale, y, patient = world(np.random.default_rng(10**6), MANY)
-        order = np.argsort(scale)
-        patients, shares = _referral._running(abs(y[order]) > 2, patient[order])
-        share, known = shares / patients, scale[order]
-        if world is senseless:  # known better than from any number of cases
-            share[:] = math.erfc(1.955 / math.sqrt(2))
+@lru_cache(maxsize=1)
+def truth(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Sigma of many cases, rising, and the share of large errors up to each: of the cases, or the patients' mean."""
+    world, _, options = WORLDS[name]
+    scale, y, patient = world(np.random.default_rng(10**6), MANY)
+    order = np.argsort(scale)
+    wrong = abs(y[order]) > TOLERANCE
+    if options == {"patient": True}:
+        patients, held = _referral._running(wrong, patient[order])
+        share = held / patients
+    else:
+        share = np.cumsum(wrong) / np.arange(1, MANY + 1)
+    known = {senseless: math.erfc(1.955 / math.sqrt(2)), rare: 0.02}  # better than from any number of cases
+    return scale[order], np.full(MANY, known[world]) if world in known else share
+
+
+def referred(seed: int, name: str, cases: int) -> dict[str, float]:
+    """Whether a threshold is given and the promise holds, and how many cases are kept."""
+    world, _, options = WORLDS[name]
+    sigma, share = truth(name)
+    scale, y, patient = world(np.random.default_rng(seed), cases)
+    given = {**options, "patient": patient} if options else {}
+    prediction = ts.Prediction(0 * y, aleatoric=scale**2)
+    found = _referral.fit(prediction, y, tolerance=TOLERANCE, risk=RISK, delta=DELTA, **given)
+    end = 0 if found.threshold is None else int(np.searchsorted(sigma, found.threshold, "right"))
+    possible = np.flatnonzero(share <= RISK)
+    return {
+        "holds": end == 0 or share[end - 1] <= RISK,
+        "given": found.threshold is not None,
+        "kept": end / MANY,
+        "most": float(possible[-1] + 1) / MANY if possible.size else 0.0,
+    }
+
+
+def simulations() -> Iterator[Simulation]:
+    for name, (_, sizes, _) in WORLDS.items():
         for cases in sizes:
-            held, kept = [], []
-            for seed in range(seeds):
-                scale, y, patient = world(np.random.default_rng(seed), cases)
-                given = {"patient": patient} if world is many_images else {}
-                found = _referral.fit(
-                    ts.Prediction(0 * y, aleatoric=scale**2),
-                    y,
-                    tolerance=2.0,
-                    risk=RISK,
-                    delta=DELTA,
-                    **given,
-                )
-                end = 0 if found.threshold is None else int(np.searchsorted(known, found.threshold, "right"))
-                kept.append(end / MANY)
-                held.append(end == 0 or share[end - 1] <= RISK)
-            possible = np.flatnonzero(share <= RISK)
-            most = float(possible[-1] + 1) / MANY if possible.size else 0.0
-            rows.append({"promise": name, "cases": cases, "seeds": seeds, "held": float(np.mean(held))})
-            rows[-1] |= {"kept": float(np.mean(kept)), "most": most}
-            print(rows[-1], flush=True)
-    return rows
+            yield Simulation(name, f"{cases:,}", partial(referred, name=name, cases=cases))
 
 
 def table() -> str:
     """The table of the page: one line for each world and number of cases."""
     rows = [
-        [r["promise"], f"{int(r['cases']):,}", *(f"{100 * r[n]:.1f}" for n in ("held", "kept", "most"))]
-        for r in read("referral.csv")
+        [name, cases, *(f"{100 * row[what][0]:.1f}" for what in ("holds", "given", "kept", "most"))]
+        for name in WORLDS
+        for cases, row in simulated("referral.csv", name).items()
     ]
-    return markdown("| | cases | promise holds | kept | most that could be |", rows)
+    return markdown("| | cases | promise holds | given | kept | most that could be |", rows)
 
 
 if __name__ == "__main__":
-    measure_by_command(__doc__, "referral.csv", referrals, count="seeds", usual=1000)
+    simulate(__doc__, "referral.csv", simulations())

@@ -117,7 +117,9 @@ def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
     """What is true after a recalibration; "" for the same as before."""
     found = after["parts"]
     if "held" in found:
-        return "" if _intervals(after) == _intervals(before) and "held" in before["parts"] else _intervals(after)
+        return (
+            "" if _intervals(after) == _intervals(before) and "held" in before["parts"] else _intervals(after)
+        )
     if culprits_of(after):
         return f"it is {_for_culprits(after, [name for name, _ in culprits_of(before)])}"
     if "apart" in found:

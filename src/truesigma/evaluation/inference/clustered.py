@@ -146,14 +146,18 @@ class View(Clusters):
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
         one = slice(number, number + 1)
-        law, stated = (each[:, one] if isinstance(each, Varying) else each for each in (self.law, self.stated))
+        law, stated = (
+            each[:, one] if isinstance(each, Varying) else each for each in (self.law, self.stated)
+        )
         parts = {name: getattr(self, name)[:, one] for name in names}
         return self._counting(replace(self, **parts, law=law, stated=stated))
 
     def cases(self, some: Host) -> "View":
         names = ("target", "location", "scale", "weight", "code")
         kept = {name: getattr(self, name)[some] for name in names}
-        return self._counting(replace(self, **kept, law=law_at(self.law, some), stated=law_at(self.stated, some)))
+        return self._counting(
+            replace(self, **kept, law=law_at(self.law, some), stated=law_at(self.stated, some))
+        )
 
     @staticmethod
     def _counting(view: "View") -> "View":

@@ -94,7 +94,9 @@ def _scored(
             change = _rounded(estimate(second, plan, minus=first), first.value)
         title = _title(name, metric, options)
         patients = _of_patients(subject, metric, options) if subject.plan.by != "case" else {}
-        scores.append(Score(name, metric, title, options, values, change, ideal[k], patients, plan.replicates))
+        scores.append(
+            Score(name, metric, title, options, values, change, ideal[k], patients, plan.replicates)
+        )
     return scores
 
 
@@ -171,7 +173,9 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
         cells = [cell(name, head=True)]
         cells += [
-            value_cell(score.values[label], best=label in best, of_patients=score.of_patients.get(label), **shown)
+            value_cell(
+                score.values[label], best=label in best, of_patients=score.of_patients.get(label), **shown
+            )
             for label in labels
         ]
         if subject.recalibrated:
@@ -191,7 +195,9 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         "miscalibration area are above 0 even then."
     )
     body = [table(head, rows, caption="Scores on the test cases"), how_to_read(words)]
-    return Section("scores", "Scores", body, "", columns([_row(score, labels, plan.by != "case") for score in scores]))
+    return Section(
+        "scores", "Scores", body, "", columns([_row(score, labels, plan.by != "case") for score in scores])
+    )
 
 
 def _times(found: Estimate, factor: float) -> Estimate:
