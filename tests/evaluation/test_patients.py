@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, write
+from truesigma import Cases, Prediction, Tally, calibrate, evaluate, read, report, write
 from truesigma.core import plugins
 from truesigma.evaluation.compare import compare, fold_of
 from truesigma.evaluation.headline import lines
-from truesigma.evaluation.inference.clustered import both_averages, view_of
+from truesigma.evaluation.inference.clustered import both_averages
 from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.replicates import Resampling, clusters_by
 
@@ -169,11 +169,10 @@ def test_both_averages_appear_where_they_differ():
     for worse in shown:
         for seed in range(100):
             cases = of_unequal_patients(seed, worse)
-            view = view_of(cases, cases.prediction, grouped=True)
-            found = both_averages(view.holds(0.9), view)
+            held = np.abs(cases.target) < 1.6448536
+            found = both_averages(*(np.bincount(cases.patient, each) for each in (0 * held + 1, held)))
             shown[worse] += found is not None
             if found is not None:
-                held = np.abs(cases.target) < 1.6448536
                 each = [held[cases.patient == name].mean() for name in range(60)]
                 assert found == pytest.approx((held.mean(), np.mean(each)), abs=1e-4)
     assert shown[1.0] <= 8
@@ -182,4 +181,10 @@ def test_both_averages_appear_where_they_differ():
     found = evaluate(*sets, recalibrations=["none", "sigma"], metrics=["rmse"])
     words = lines(found.questions, "sigma", QUESTIONS)[-1]
     assert words.startswith("Whose average?")
-    assert "% of the cases; of a patient's cases" in words
+    assert "of cases, and of a patient's cases on average: " in words
+    cases = sets[1]
+    wide = [np.abs(cases.target)[cases.patient == name].mean() for name in range(60)]
+    made = report(*sets, recalibrations=["sigma"], replicates=20)
+    row = made.tables["scores"]["score"].index("mae")
+    assert made.tables["scores"]["none_of_patients"][row] == pytest.approx(np.mean(wide))
+    assert f"of patients {np.mean(wide):.2f}"[:14] in made.page
