@@ -122,7 +122,14 @@ def simulations() -> Iterator[Simulation]:
 def table() -> str:
     """The table of the page: one line for each world and number of cases."""
     rows = [
-        [name, cases, *(f"{100 * row[what][0]:.1f}" for what in ("holds", "given", "kept", "most"))]
+        [
+            name,
+            cases,
+            *(
+                f"{100 * row[what][0]:.1f}" if what in row else "–"
+                for what in ("holds", "given", "kept", "most")
+            ),
+        ]
         for name in WORLDS
         for cases, row in simulated("referral.csv", name).items()
     ]

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,28 +58,26 @@ def simulate(words: str | None, file: str, simulations: Iterable[Simulation]) ->
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=ASSETS, help="a folder other than docs/assets")
     asked = parser.parse_args()
-    path = asked.out / file
-    done = read(path, words=("table", "row")) if path.exists() else []
+    path, every = asked.out / file, list(simulations)
+    done = defaultdict(list)
+    for row in read(path, words=("table", "row")) if path.exists() else []:
+        done[row["table"], row["row"]].append(row)
+    chunk = max(1, asked.sets // (8 * asked.jobs))
     with ProcessPoolExecutor(asked.jobs) as pool:
-        for one in simulations:
-            if asked.row and not any(part == one.table or part in one.row for part in asked.row):
-                continue
-            mine = [row for row in done if (row["table"], row["row"]) == (one.table, one.row)]
-            if mine and mine[0]["sets"] >= asked.sets:
+        every_seed = map if asked.jobs == 1 else partial(pool.map, chunksize=chunk)
+        for one in every:
+            place = one.table, one.row
+            wanted = not asked.row or any(part == one.table or part in one.row for part in asked.row)
+            if not wanted or (done[place] and done[place][0]["sets"] >= asked.sets):
                 continue
             started = time.monotonic()
             drawn = defaultdict(list)
-            for numbers in pool.map(
-                one.draw, range(asked.sets), chunksize=max(1, asked.sets // (8 * asked.jobs))
-            ):
+            for numbers in every_seed(one.draw, range(asked.sets)):
                 for what, value in numbers.items():
                     drawn[what].append(float(value))
-            done = [row for row in done if row not in mine]
-            done += [
-                {"table": one.table, "row": one.row, "sets": asked.sets, **_mean(*each)}
-                for each in drawn.items()
-            ]
-            write(path, done)
+            about = {"table": one.table, "row": one.row, "sets": asked.sets}
+            done[place] = [{**about, **_mean(*each)} for each in drawn.items()]
+            write(path, [row for other in every for row in done[other.table, other.row]])
             print(f"{one.table}, {one.row}: {time.monotonic() - started:.0f} s", flush=True)
 
 
