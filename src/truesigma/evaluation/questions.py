@@ -21,6 +21,7 @@ from ..core.checks import number_of
 from ..core.elements import every_element
 from ..core.recalibration import Recalibration, applied
 from ..core.values import Prediction
+from ..core.varying import known_at_levels
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
 from .inference.estimates import ANSWERS, LEAST, Answer, Asked, few_to_judge, log_size, typical
@@ -92,7 +93,8 @@ def questions(
         seen = view(test, tested, gone=gone[1], copies=copies[1])
         constant = output_means(known.target, known.weight)
         whole = Asked(label, seen, known, constant, log_size(view(calibration, fitted_on)))
-        kept = seen.stated is not None or (label != NONE and bool((tested.total == none[1].total).all()))
+        bounds = known_at_levels(tested.law)
+        kept = bounds or (label != NONE and bool((tested.total == none[1].total).all()))
         whole = replace(whole, spoiled=gone[0] is not None, kept=kept)
         if gone[1] is not None:
             whole = replace(whole, outliers=left_out[1], with_them=view(test, tested))

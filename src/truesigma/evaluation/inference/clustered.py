@@ -25,7 +25,7 @@ from ...core.arrays import Host
 from ...core.cases import Cases
 from ...core.elements import every_element
 from ...core.factors import cluster_covariance
-from ...core.law import Empirical, Law, Normal, Student, Undefined, central_bounds, has_terms
+from ...core.law import Empirical, Law, Student, Undefined, central_bounds, has_terms
 from ...core.values import Prediction
 from ...core.varying import Around, Varying, known_at_levels, known_levels, law_at, of_each, usual_law
 from ..verdicts import CONTENT
@@ -100,7 +100,6 @@ class View(Clusters):
     law: Law
     unit: str = ""
     names: tuple[str, ...] = ()  # of the outputs
-    stated: Law | None = None  # bounds, where nothing else is predicted; `law` then only gives them a sigma
     of_patients: bool = False  # whether clusters are patients, or groups in their place
 
     @property
@@ -127,15 +126,12 @@ class View(Clusters):
 
     @property
     def level(self) -> float | None:
-        """That of the intervals whose content is judged; of stated bounds the nearest to the usual one, if any."""
-        levels = [CONTENT] if self.stated is None else known_levels(self.stated, [])
+        """That of the intervals whose content is judged; of bounds alone the nearest to the usual one, if any."""
+        levels = known_levels(self.law, []) if known_at_levels(self.law) else [CONTENT]
         return min(levels, key=lambda one: abs(one - CONTENT), default=None)
 
     def holds(self, level: float, size: Host | float = 1.0) -> Host:
         """Which elements are inside the central interval of a scale that is `size` times as large."""
-        if self.stated is not None:
-            low, high = self.stated.central(level)
-            return np.asarray((self.z >= low) & (self.z <= high))
         try:
             low = self.of_law(lambda law: central_bounds(law, level)[0])
             high = self.of_law(lambda law: central_bounds(law, level)[1])
@@ -146,18 +142,13 @@ class View(Clusters):
     def output(self, number: int) -> "View":
         names = ("target", "location", "scale", "weight")
         one = slice(number, number + 1)
-        law, stated = (
-            each[:, one] if isinstance(each, Varying) else each for each in (self.law, self.stated)
-        )
-        parts = {name: getattr(self, name)[:, one] for name in names}
-        return self._counting(replace(self, **parts, law=law, stated=stated))
+        law = self.law[:, one] if isinstance(self.law, Varying) else self.law
+        return self._counting(replace(self, **{name: getattr(self, name)[:, one] for name in names}, law=law))
 
     def cases(self, some: Host) -> "View":
         names = ("target", "location", "scale", "weight", "code")
         kept = {name: getattr(self, name)[some] for name in names}
-        return self._counting(
-            replace(self, **kept, law=law_at(self.law, some), stated=law_at(self.stated, some))
-        )
+        return self._counting(replace(self, **kept, law=law_at(self.law, some)))
 
     @staticmethod
     def _counting(view: "View") -> "View":
@@ -166,7 +157,7 @@ class View(Clusters):
         names = ("target", "location", "scale", "weight")
         kept = {name: getattr(view, name)[some] for name in names}
         code = np.unique(view.code[some], return_inverse=True)[1]
-        return replace(view, **kept, code=code, law=law_at(view.law, some), stated=law_at(view.stated, some))
+        return replace(view, **kept, code=code, law=law_at(view.law, some))
 
 
 def view_of(
@@ -191,8 +182,6 @@ def view_of(
     elif copies is not None:
         code = copies
     parts = {name: getattr(found, name) for name in ("target", "location", "scale", "weight", "law")}
-    if known_at_levels(found.law):
-        parts |= {"law": Normal(), "stated": found.law}
     return View._counting(
         View(**parts, code=code, unit=cases.unit, names=cases.names, of_patients=of_patients)
     )
@@ -423,8 +412,10 @@ def transform(z: Host, law: Law) -> Host:
 
 
 def law_moment(law: Law) -> float:
-    """The mean of |z|^moment under the law: 1 for the laws of networks."""
+    """The mean of |z|^moment under the law: 1 for the laws of networks, and for bounds, which have none."""
     law = law.law if isinstance(law, Around) else law
+    if known_at_levels(law):
+        return 1.0
     if isinstance(law, Varying) or (isinstance(law, Student) and law.degrees > 2):
         return law.variance
     return 1.0 if has_terms(law) else float((np.abs(_quantiles(law)) ** law.moment).mean())

@@ -13,6 +13,7 @@ from ...core.cases import name_of
 from ...core.checks import per_cent
 from ...core.factors import cluster_error
 from ...core.law import Law, central_bounds, has_terms
+from ...core.varying import known_at_levels
 from ..verdicts import CONTENT, HARDLY, NONE, RISK
 from . import clustered, ordered
 from .clustered import Measured, View, difference, measured
@@ -179,7 +180,7 @@ def _averages(asked: Asked) -> dict[str, Any]:
     scores = {"RMSE": (view.target - view.location) ** 2}
     if view.level is not None:
         scores[f"{per_cent(view.level)} % intervals hold"] = view.holds(view.level)
-    if view.stated is None:
+    if not known_at_levels(view.law):
         scores["CRPS"] = view.scale * view.law.crps(view.z, view.law.cdf(view.z))
     for name, values in scores.items():
         columns = np.stack([view.weight.sum(axis=1), (view.weight * values).sum(axis=1)], axis=1)
@@ -278,7 +279,7 @@ def _knowing(asked: Asked) -> Answer:
 
 def _shape(asked: Asked) -> Answer:
     view, own = asked.test, asked.calibration
-    if view.stated is not None:
+    if known_at_levels(view.law):
         return Answer(None, reason="bounds alone say nothing of the law")
     if view.effective < LEAST:
         return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")

@@ -103,7 +103,7 @@ def _scored(
 def _of_patients(subject: Subject, metric: str, options: dict[str, Any]) -> dict[str, float]:
     """The mean over patients, of the mean of their cases, where it is not that over cases beyond the error of both."""
     module = plugins.load("metrics", metric)
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     if not isinstance(getattr(module, "SUMS", None), Mean):
         return found
     code = np.unique(subject.before.patient_or_group, return_inverse=True)[1]
