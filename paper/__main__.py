@@ -75,12 +75,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("number", metavar="N", help="1 to 23, C, tails or size")
     one.add_argument("--out", type=Path, metavar="DIR", help="where PDF and PNG go [default: ROOT/figures]")
     add("status", status, "what has been run, for how long, and what is missing")
-    one = add("all", everything, "write every figure, RESULTS.md and DEVIATIONS.md", missing, time)
-    one.add_argument("--engine", default="local", help="local, or ray: run what is missing there")
-    one.add_argument("--address", help="of the Ray cluster")
-    one.add_argument(
-        "--gpus", type=float, default=0.0, metavar="N", help="of each run on the cluster, as 0.5"
-    )
+    add("all", everything, "write every figure, RESULTS.md and DEVIATIONS.md", missing, time)
     one = add("run", run, "train an experiment, or resume it, and write its results", time)
     one.add_argument("experiment", metavar="NAME", help="of an experiment; `status` lists them")
     one.add_argument(
@@ -122,8 +117,7 @@ def status(asked: argparse.Namespace) -> Shown:
 
 def everything(asked: argparse.Namespace) -> Shown:
     """Write all pages and figures."""
-    where = {"engine": asked.engine, "address": asked.address, "gpus": asked.gpus}
-    paper = complete(open_paper(asked.root), asked, **where)
+    paper = complete(open_paper(asked.root), asked)
     result = write_all(paper, teller(asked))
     return result["text"], {"rows": result["rows"], "claims": result["claims"]}
 

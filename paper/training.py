@@ -1,14 +1,12 @@
 """Make new results: train an experiment of the plan, or resume it, and sample it (needs torch and the data)."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from truesigma.engine import load_engine
-
-from .paper import Paper, open_paper
+from .paper import Paper
 from .plan import Planned
 from .runs import Run
 
@@ -100,29 +98,22 @@ def run_missing(
     *,
     names: Iterable[str] | None = None,
     seconds: float | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    gpus: float = 0,
     **options: Any,
 ) -> list[str]:
-    """Run what has no result, where its data is below `data`; returns the names.
+    """Run what has no result, or resume it, where its data is below `data`; returns the names.
 
     Args:
         paper: the opened folder.
         data: folder of the data sets.
         say: is told what is done.
         names: of experiments and ensembles; None: all of the plan but what it leaves out.
-        seconds: for training, all together; on a cluster for each run.
-        engine: "local" runs one after the other, in the order of the plan; "ray" side by side on a cluster, whose nodes
-            must see the same folders. Either resumes what was begun.
-        address: of the Ray cluster.
-        gpus: of each run on the cluster, a share such as 0.5 being allowed.
+        seconds: for training, all together.
         options: of `run_planned`.
     """
     if not Path(data).exists():
         raise ValueError(f"there is no {data}; expected the folder of the data sets.")
-    work = None if engine == "local" else load_engine(engine)
-    waiting = []
+    done: list[str] = []
+    began = time.monotonic()
     for planned in paper.plan.experiments if names is None else paper.plan.behind(names):
         found = paper.run(planned.name)
         if found is not None and _is_done(planned, found):
@@ -133,26 +124,13 @@ def run_missing(
         if planned.data_set != "simulated" and locate(data, planned.data_set) == Path(data):
             say(f"{planned.name}: no {planned.data_set} below {data}")
             continue
-        waiting.append((planned.name, "resuming" if found else "training"))
-    done: list[str] = []
-    if work is None:
-        began = time.monotonic()
-        for name, words in waiting:
-            left = None if seconds is None else seconds - (time.monotonic() - began)
-            if left is not None and left <= 0:
-                say(f"{name}: the time is up")
-                continue
-            say(f"{name}: {words}")
-            run_planned(paper, name, data, seconds=left, **options)
-            done.append(name)
-    elif waiting:
-        say(f"{', '.join(name for name, _ in waiting)}: on the cluster")
-        given = {**options, "seconds": seconds}
-        plain = {k: str(Path(v).resolve()) if isinstance(v, Path) else v for k, v in given.items()}
-        folders = {"root": str(paper.root.resolve()), "data": str(Path(data).resolve())}
-        tasks = [{**folders, "name": name, "options": plain, "cases": 1} for name, _ in waiting]
-        work(run_task, tasks, merge=no_sums, address=address, gpus=gpus)
-        done = [name for name, _ in waiting]
+        left = None if seconds is None else seconds - (time.monotonic() - began)
+        if left is not None and left <= 0:
+            say(f"{planned.name}: the time is up")
+            continue
+        say(f"{planned.name}: {'resuming' if found else 'training'}")
+        run_planned(paper, planned.name, data, seconds=left, **options)
+        done.append(planned.name)
     return done
 
 
@@ -161,15 +139,3 @@ def _is_done(planned: Planned, run: Run) -> bool:
     trained = run.about["recipe"].get("train", {})
     same = all(trained.get(key, value) == value for key, value in planned.train.items())
     return bool(run.about.get("finished", True)) and same
-
-
-def run_task(task: Mapping[str, Any], tick: Callable[[int], None]) -> dict[str, Any]:
-    """One experiment as a task of an engine: what it leaves behind are its files."""
-    run_planned(open_paper(task["root"]), task["name"], task["data"], **task["options"])
-    tick(1)
-    return {}
-
-
-def no_sums(sums: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Nothing to merge."""
-    return {}

@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -163,55 +162,3 @@ def test_nobody_at_the_address(named, monkeypatch):
         monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(ValueError, match=f"no Ray cluster answers at {address}"):
         load_engine("ray")(work, [{}], merge=len, address=address if named == "option" else None)
-
-
-GRID = """
-[data_sets.simulated]
-title = "simulated"
-calibration_cases = 20
-
-[networks]
-small = "small network"
-"""
-RUN = """
-[[experiment]]
-name = "small_seed{seed}"
-data_set = "simulated"
-network = "small"
-step = 0
-seed = {seed}
-train = {{ epochs = 2 }}
-options = {{ cases = 60, train = 20, valid = 20 }}
-"""
-
-
-@pytest.mark.slow
-def test_the_grid_on_a_cluster(tmp_path, cluster, on_ray):
-    """Trainings side by side, of which one loses its node: the same results as one after the other."""
-    pytest.importorskip("timm")
-    from paper import open_paper
-    from paper.training import run_missing
-
-    for place in ("here", "there"):
-        (tmp_path / place).mkdir()
-        runs = "".join(RUN.format(seed=seed) for seed in range(3))
-        (tmp_path / place / "experiments.toml").write_text(GRID + runs)
-    node = cluster.add_node(**cluster.size)
-    cluster.wait_for_nodes()
-    loss = threading.Timer(8.0, cluster.remove_node, (node, False))
-    loss.start()
-    said = []
-    options = {"runs": tmp_path / "runs_there", "quiet": True}
-    names = run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options)
-    loss.join()
-    assert names == ["small_seed0", "small_seed1", "small_seed2"]
-    assert said == ["small_seed0, small_seed1, small_seed2: on the cluster"]
-    run_missing(open_paper(tmp_path / "here"), tmp_path, said.append, runs=tmp_path / "runs_here", quiet=True)
-    for name in names:
-        here, there = (
-            np.load(tmp_path / place / "results" / name / "draws.npz") for place in ("here", "there")
-        )
-        assert sorted(here.files) == sorted(there.files)
-        for key in here.files:
-            np.testing.assert_allclose(here[key], there[key], rtol=1e-3, atol=1e-4)
-    assert run_missing(open_paper(tmp_path / "there"), tmp_path, said.append, engine="ray", **options) == []

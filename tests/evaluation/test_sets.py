@@ -17,7 +17,7 @@ def sets(folder):
     return cases, [str(write_parts(c, folder, name, 2)) for c, name in zip(cases, ("cal", "test"))]
 
 
-@pytest.mark.parametrize("options", [{}, {"one_pass": True}, {"by_group": True}, {"recipe": "paper"}])
+@pytest.mark.parametrize("options", [{}, {"by_group": True}, {"recipe": "paper"}])
 def test_cases_in_memory_and_in_files_have_the_same_scores(options, tmp_path):
     cases, paths = sets(tmp_path)
     expected = ts.evaluate(*cases, recalibrations=QUICK, **options)

@@ -40,7 +40,6 @@ def evaluate(
     recipe: Recipe = "exact",
     like: Like = None,
     by_group: Annotated[bool, Option("--by-group", help="Score each group, too.")] = False,
-    one_pass: Annotated[bool, Option("--one-pass", help="Read files once: UCE and ENCE within 1 %.")] = False,
     engine: Annotated[
         str | None, Option(help="Where files are read: local, ray, or a Ray cluster's address.")
     ] = None,
@@ -76,7 +75,7 @@ def evaluate(
     }
     (fitted_on, *tested), about = weigh_sets(like, opened, how, recipe)
     chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
-    evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group, one_pass=one_pass)
+    evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group)
     questions = list(evaluation.questions)
     few = few_patients(fitted_on.whole) if fitted_on.whole is not None else ""
     if few and any("standard_error" in fitted.to_dict() for fitted in evaluation.recalibrations.values()):

@@ -131,10 +131,6 @@ class Binned:
         if isinstance(sums, Sketch):  # gathered without edges
             if sums.ends[0] > sums.ends[1]:
                 raise nothing_left()
-            if not options.get("closed", True):
-                raise Undefined(
-                    "left-open bins need their edges before the pass: a single pass cannot score them."
-                )
             bins = sums.bins(bins=options["bins"], spacing=options["spacing"])
         else:
             count, error, variance, whole = np.reshape(sums, (4, -1))

@@ -114,7 +114,6 @@ def evaluate(
     law: Law | str | None = None,
     mask_missing: bool = False,
     by_group: bool = False,
-    one_pass: bool = False,
     engine: Engine | None = None,
     keep: str | Path | None = None,
     report: Report | None = None,
@@ -135,7 +134,6 @@ def evaluate(
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements of files whose target is missing.
         by_group: score each group as well as the whole.
-        one_pass: score in a single pass: UCE and ENCE of more than 32,768 elements are then those of a `Tally`.
         engine: "local", "ray", the address of a Ray cluster, or options of `engine.ray.run`: files are then read in
             pieces there. None: what fits into memory is read at once, and the rest in pieces on this machine.
         keep: a folder for the sums of each file and pass; sums that are already there are not computed again.
@@ -171,10 +169,9 @@ def evaluate(
     items: dict[str, list[Item]] = {}
     for label, one in choose_all(recalibrations, chosen).items():
         items[label] = items_of(asked, chosen, one.part, len(items))
-    choice = {"by_group": by_group, "one_pass": one_pass}
-    sums = [
-        score_set(one, fits, items, f"test {number}", **choice) for number, one in enumerate(tested, start=1)
-    ]
+    sums = []
+    for number, cases in enumerate(tested, start=1):
+        sums.append(score_set(cases, fits, items, f"test {number}", by_group=by_group))
     fitted = {label: one.fitted for label, one in fits.items()}
 
     def ask() -> list[dict[str, Any]]:

@@ -157,7 +157,6 @@ def score_set(
     words: str,
     *,
     by_group: bool,
-    one_pass: bool,
 ) -> Sums:
     """Compute the sums of every number by its key, or the number itself, or the reason why there is none."""
     asked: list[Wanted] = []
@@ -169,7 +168,7 @@ def score_set(
                 asked[-1].metrics[one.key] = one.metric, one.options
             else:
                 others.setdefault(label, []).append(one)
-    edges = {} if one_pass else _edges(cases, asked, words)
+    edges = _edges(cases, asked, words)
     reasons = {key: one for key, one in edges.items() if isinstance(one, Undefined)}
     for key in reasons:
         del edges[key]

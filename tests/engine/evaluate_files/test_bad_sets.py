@@ -24,9 +24,8 @@ def test_a_mask_that_removes_everything(tmp_path):
     )
     ts.write(ts.Cases(hidden, sample.target), tmp_path / "test.npz")
     cal, test = str(tmp_path / "cal.npz"), str(tmp_path / "test.npz")
-    for options in ({}, {"one_pass": True}):
-        with pytest.raises(ValueError, match="the mask or the weights remove everything"):
-            scored(cal, test, recalibrations=QUICK, **options)
+    with pytest.raises(ValueError, match="the mask or the weights remove everything"):
+        scored(cal, test, recalibrations=QUICK)
     with pytest.raises(ValueError, match="the mask or the weights remove everything"):
         scored(test, cal, recalibrations=QUICK)
 
@@ -81,7 +80,7 @@ def test_a_set_without_any_target(tmp_path, name):
     none, whole = str(tmp_path / "none.npz"), str(tmp_path / "all.npz")
     for cal, test in ((none, whole), (whole, none)):
         with pytest.raises(ValueError, match="no element is left"):
-            scored(cal, test, recalibrations=[name], mask_missing=True, one_pass=True)
+            scored(cal, test, recalibrations=[name], mask_missing=True)
 
 
 def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_path):
@@ -92,14 +91,13 @@ def test_a_group_that_a_mask_removes_does_not_cost_the_others_their_scores(tmp_p
     )
     ts.write(ts.Cases(hidden, sample.target, group=np.where(inside, "Basel", "Oslo")), tmp_path / "a.npz")
     path, names = str(tmp_path / "a.npz"), ["ause", "mse", "uce"]
-    for one_pass in (False, True):
-        found = scored(path, path, recalibrations=["none"], metrics=names, by_group=True, one_pass=one_pass)
-        basel = {row["metric"]: row["value"] for row in found.groups["Basel"].rows}
-        assert basel == {row["metric"]: row["value"] for row in found.rows}
-        assert basel["mse"] == pytest.approx(np.mean((sample.location - sample.target)[:10] ** 2))
-        for row in found.groups["Oslo"].rows:
-            assert row["value"] is None
-            assert "no element of the group is left" in row["reason"]
+    found = scored(path, path, recalibrations=["none"], metrics=names, by_group=True)
+    basel = {row["metric"]: row["value"] for row in found.groups["Basel"].rows}
+    assert basel == {row["metric"]: row["value"] for row in found.rows}
+    assert basel["mse"] == pytest.approx(np.mean((sample.location - sample.target)[:10] ** 2))
+    for row in found.groups["Oslo"].rows:
+        assert row["value"] is None
+        assert "no element of the group is left" in row["reason"]
 
 
 def test_damaged_files(tmp_path):

@@ -90,29 +90,6 @@ def test_sets_too_large_for_memory(tmp_path, monkeypatch):
             assert ours["value"] == pytest.approx(theirs["value"], rel=tolerance), ours
 
 
-def test_a_single_pass_is_close(tmp_path):
-    calibration, test = make(0, 200), make(1, 2000)
-    paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
-    calls = []
-
-    def report(words, total):
-        calls.append(words)
-        return lambda done: None
-
-    found = scored(paths[0], paths[1], recalibrations=QUICK, one_pass=True, report=report)
-    assert calls == ["calibration", "test 1"]
-    expected = ts.evaluate(calibration, test, recalibrations=QUICK)
-    names = {"uce", "uce_draws", "ence", "ause"}
-    for ours, theirs in zip(found.rows, expected.rows):
-        if ours["metric"] not in names:
-            assert ours["value"] == pytest.approx(theirs["value"], rel=1e-10)
-    assert found.value("none", "uce") == pytest.approx(expected.value("none", "uce"), rel=0.05)
-    open_left = scored(
-        paths[0], paths[1], recalibrations=["none"], metrics=["uce:closed=false"], one_pass=True
-    )
-    assert open_left.rows[0]["value"] is None
-
-
 def test_a_weight_for_all_outputs_of_a_case_stands_beside_one_for_each(tmp_path):
     plain, heavy = make(0, 60), make(1, 60, weight=True)
     light = ts.Cases(plain.prediction, plain.target, weight=np.linspace(1, 2, 60)[:, None], unit="mm")
