@@ -87,5 +87,5 @@ def test_a_table_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     parquet.write_table(table, tmp_path / "a.parquet", compression="zstd")
     assert (tmp_path / "a.parquet").stat().st_size < 1e6
     monkeypatch.setenv("TRUESIGMA_UNPACK_LIMIT", "0.02")
-    with pytest.raises(BadFile, match=r"a\.parquet has .* limit of 0.02 GB.*--unpack-limit"):
+    with pytest.raises(BadFile, match=r"a\.parquet has .* limit of 0.02 GB.*UNPACK_LIMIT=1"):
         read(tmp_path / "a.parquet")

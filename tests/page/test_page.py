@@ -181,13 +181,6 @@ def test_tables_in_the_page_are_those_of_the_report(made):
                 assert there == (pytest.approx(here, rel=1e-5) if isinstance(here, float) else here)
 
 
-def test_links_to_the_documentation():
-    page = report(make(seed=1), make(), docs="https://example.org/docs/", **QUICK).page
-    assert 'href="https://example.org/docs/definitions/#uce"' in page
-    with pytest.raises(ValueError, match="docs is 'javascript:"):
-        report(make(seed=1), make(), docs="javascript:alert(1)")
-
-
 def test_a_report_needs_sets_of_the_same_outputs():
     with pytest.raises(ValueError, match=r"outputs of shape \(2,\)"):
         report(make(seed=1), make(outputs=2))

@@ -5,7 +5,6 @@ that needs it, so that `--help` stays quick.
 """
 
 import io
-import os
 import sys
 import traceback
 import warnings
@@ -33,11 +32,7 @@ from .verify import verify
 COMMANDS = (
     demo, evaluate, calibrate, apply, compare, report, figure, init, run, train, predict, export, verify,
 )  # fmt: skip
-ANYWHERE = (
-    "--quiet",
-    "--debug",
-    "--unpack-limit",
-)  # options of the whole program, taken anywhere on the line
+ANYWHERE = ("--quiet", "--debug")  # options of the whole program, taken anywhere on the line
 EXTRAS = {
     "torch": "train",
     "timm": "train",
@@ -72,10 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # characters it cannot show appear by number
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    places = {k for k, word in enumerate(given) if word.partition("=")[0] in ANYWHERE}
-    places |= {k + 1 for k in places if given[k] == "--unpack-limit"}  # its number
-    moved = [word for k, word in enumerate(given) if k in places]
-    rest = [word for k, word in enumerate(given) if k not in places]
+    moved = [word for word in given if word in ANYWHERE]
+    rest = [word for word in given if word not in ANYWHERE]
     with warnings.catch_warnings():
         if "--debug" not in moved:
             warnings.showwarning = _short_warnings(quiet="--quiet" in moved)
@@ -127,19 +120,12 @@ def _program(
         bool, typer.Option("--quiet", help="Print errors only, and JSON where asked for.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    unpack_limit: Annotated[
-        float | None, typer.Option(metavar="GB", help="Most memory for a packed file, in GB. [default: 2]")
-    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Recalibrate and measure the predictive uncertainty of regression."""
     QUIET.set(quiet)
-    if unpack_limit is not None:
-        from ..files.disk import UNPACK_LIMIT
-
-        os.environ[UNPACK_LIMIT] = str(unpack_limit)  # for the processes that it starts, too
 
 
 def _short_warnings(*, quiet: bool) -> Callable[..., None]:

@@ -142,8 +142,8 @@ def applied(
         return recalibration(prediction, group=group)
     if draws is None:
         raise Refusal(
-            "CV+ needs what the model of each fold predicts for a case, not one prediction; give draws with a model in "
-            "each, or a table with a row for each case and fold."
+            "CV+ needs what the model of each fold predicts for a case, not one prediction; give draws (an .npz) "
+            "with a model in each."
         )
     return recalibration.of_members(draws)
 

@@ -12,7 +12,7 @@ from ..core.arrays import to_host
 from ..core.law import Law, too_few_for
 from ..core.laws.quantiles import Quantiles, Stated
 from ..core.laws.samples import Samples
-from ..core.recalibration import Across, JointRegion, Recalibration
+from ..core.recalibration import JointRegion, Recalibration
 from ..core.values import Draws, Prediction, changed, raw_spread
 from ..core.varying import Around, beside, laws_of
 from ..files.columns import ORDER, case_table, columns_of, field_columns
@@ -80,9 +80,6 @@ def apply_file(
     suffixes = {check_suffix(source), check_suffix(target)}
     columns = {**_columns_of(card, source), **(columns or {})}
     fields = read_fields(source, columns)
-    by_fold = isinstance(card.recalibration, Across) and "mean" not in fields
-    if by_fold:
-        fields = members_in(fields, source)
     _refuse_twice(str(fields.get("recalibration", UNTOUCHED)), source)
     try:
         stated = law if law is not None or fields.get("law") else card.law
@@ -99,7 +96,7 @@ def apply_file(
     whole = isinstance(
         fields.get("bounds"), Quantiles | Samples
     )  # whose columns are no longer what is predicted
-    if ".npz" not in suffixes and not by_fold and not whole:
+    if ".npz" not in suffixes and not whole:
         to_csv = check_suffix(target) == ".csv"
         law_said = law_cell(target, law_text(made.law)) if to_csv else law_text(made.law)
         table = _edited(source, fields, made, bounds, card, law_said, columns, to_csv=to_csv)
@@ -114,15 +111,13 @@ def apply_file(
         if k in ("target", "weight", *LABELS, "unit", NAMES, *MARKS) or is_group(k)
     }
     kept |= _recalibrated(fields, card)
-    others = {} if by_fold else _other_columns(source, fields, columns)
+    others = _other_columns(source, fields, columns)
     others = {k: v for k, v in others.items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
     written = to_fields(made)
     if "scale" in fields:  # the source's own word for it, as in a table
         written.pop("variance", None)
         written["scale"] = to_host(made.scale)
-    if by_fold and check_suffix(target) == ".csv":
-        written["law"] = made.law.name
     write_fields({**kept, **written, **bounds, **others}, target)
     return made
 
@@ -146,34 +141,6 @@ def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
         np.stack([np.broadcast_to(beside(one, made.location), shape) for one in end], axis=-1) for end in ends
     )
     return changed(made, law=Stated(rising, low, high, None, made.law.unit, made.law.moment))
-
-
-def members_in(fields: Mapping[str, Any], source: Path) -> dict[str, Any]:
-    """Draws of a table with a row for each case and fold: what the model of each fold predicts for the case.
-
-    >>> rows = {"id": ["a", "a", "b", "b"], "fold": ["0", "1", "1", "0"], "scale": np.array([1.0, 2.0, 3.0, 4.0])}
-    >>> members_in({**rows, "location": np.array([1.0, 2.0, 3.0, 4.0])}, Path("new.csv"))["mean"]
-    array([[1., 4.],
-           [2., 3.]])
-    """
-    if "id" not in fields or "fold" not in fields:
-        raise BadFile(
-            f"{source} does not say what the model of each fold predicts; expected draws with a model in each, or a "
-            "row for each case and fold, with columns id and fold."
-        )
-    names, case = np.unique(np.asarray(fields["id"]), return_inverse=True)
-    folds, fold = np.unique(np.asarray(fields["fold"]), return_inverse=True)
-    if np.unique(case * folds.size + fold).size < case.size or case.size != names.size * folds.size:
-        raise BadFile(
-            f"{source} has {case.size} rows for {names.size} cases and {folds.size} folds; expected one for each pair."
-        )
-    order = np.lexsort((case, fold))
-    prediction = from_fields({k: v for k, v in fields.items() if k not in ("id", "fold")}, use_target=False)
-    assert isinstance(prediction, Prediction)
-    shape = (folds.size, names.size, *prediction.location.shape[1:])
-    mean, variance = (to_host(a)[order].reshape(shape) for a in (prediction.location, prediction.total))
-    texts = {k: v for k, v in fields.items() if isinstance(v, str)}
-    return {**texts, "mean": mean, "variance": variance, "id": names}
 
 
 def _check_unit(card: Card, source: Path, unit: str) -> None:

@@ -114,8 +114,8 @@ def check_memory(path: Path, size: float) -> None:
     if size > max(limit * 1e9, stored):
         raise BadFile(
             f"{path} has {stored / 1e6:.1f} MB and unpacks to {size / 1e9:.2g} GB, more than the limit of "
-            f"{limit:.2g} GB. If you know where it comes from and have the memory, raise it: --unpack-limit "
-            f"{math.ceil(size / 1e9)}, or set {UNPACK_LIMIT} to {math.ceil(size / 1e9)}."
+            f"{limit:.2g} GB. If you know where it comes from and have the memory, set "
+            f"{UNPACK_LIMIT}={math.ceil(size / 1e9)} in the environment."
         )
 
 

@@ -96,7 +96,6 @@ def report(
     seed: int = 0,
     files: Mapping[str, Mapping[str, Any]] | None = None,
     notes: Mapping[str, str] | None = None,
-    docs: str = "",
     title: str = "",
 ) -> Report:
     """Make the report, one HTML page, and write it where a path is given.
@@ -118,7 +117,6 @@ def report(
         seed: of the bootstrap.
         files: what to say about the data: {"test": {"file": name, "sha256": hash}, ...}.
         notes: what else to say of where the page comes from, by what it is about.
-        docs: address of the documentation, for links to it; no links without it.
         title: of the page, such as "bone age in months, ResNet-101"; by default target, unit, network and file.
 
     Returns:
@@ -132,8 +130,6 @@ def report(
         >>> report(half(y[:200]), half(y[200:]), replicates=50).headline.partition(";")[0]
         'Predictions are no better than a constant. Sigma is 2.06 times too small'
     """
-    if docs and not re.match(r"https?://[^\s\"'<>]+$", docs):
-        raise ValueError(f"docs is {docs!r}; expected an address such as https://example.org/truesigma.")
     fitted_on = open_set(calibration, "the calibration set", recipe=recipe)
     judged = open_set(test, "the test set", recipe=recipe)
     warn_leaks(fitted_on, [judged])
@@ -164,7 +160,7 @@ def report(
     sections += [
         scores.section(subject, scored),
         origin.section(subject, notes or {}),
-        definitions.section(docs),
+        definitions.section(),
     ]
     page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in sections if one.table}

@@ -6,7 +6,7 @@ import re
 from ...core import plugins
 from ..blocks import Section, paragraph
 from ..formula import formulas
-from ..markup import Html, element, join
+from ..markup import element
 from ..numbers import capital
 
 # Where the documentation defines a metric, if not under its own name.
@@ -22,8 +22,8 @@ BETTER = {
 }
 
 
-def section(docs: str = "") -> Section:
-    """Explain the terms; `docs` is the address of the documentation, without which the place is named in words."""
+def section() -> Section:
+    """Explain the terms."""
     entries = []
     for name in plugins.usual("metrics"):
         metric = plugins.load("metrics", name)
@@ -34,7 +34,11 @@ def section(docs: str = "") -> Section:
             element("h3", None, capital(str(metric.TITLE))),
             paragraph(words.strip()),
             *formulas(metric.__doc__ or ""),
-            paragraph(" ".join(reference[1].split()) if reference else "", _place(name, docs), kind="note"),
+            paragraph(
+                " ".join(reference[1].split()) if reference else "",
+                f" More: truesigma documentation, Definitions, #{ANCHORS.get(name, name)}.",
+                kind="note",
+            ),
         ]
         entries.append(element("div", {"class": "definition", "id": f"definition-{name}"}, *parts))
     intro = paragraph(
@@ -43,11 +47,3 @@ def section(docs: str = "") -> Section:
     )
     body = [intro, element("div", {"class": "definitions"}, *entries)]
     return Section("definitions", "Definitions", body)
-
-
-def _place(name: str, docs: str) -> Html:
-    anchor = ANCHORS.get(name, name)
-    if docs:
-        address = f"{docs.rstrip('/')}/definitions/#{anchor}"
-        return join([" ", element("a", {"href": address, "rel": "noreferrer"}, "More in the documentation.")])
-    return join([f" More: truesigma documentation, Definitions, #{anchor}."])
