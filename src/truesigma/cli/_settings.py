@@ -24,6 +24,7 @@ def words_of(table: type, *names: str) -> dict[str, Any]:
 
 def words_of_call(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a function's keyword arguments by their names."""
+    function = getattr(function, "func", function)  # of a partial
     keywords = function.__kwdefaults__ or {}
     types = typing.get_type_hints(function)
     return {name: types[name] for name in keywords}

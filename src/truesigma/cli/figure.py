@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -165,33 +166,19 @@ def _calibration(asked: FigureRequest, *, bins: int = 15, spacing: str = "width"
     return diagram.draw_row(tables, unit=unit, log=log)[0], _columns(tables)
 
 
-def _coverage(asked: FigureRequest) -> Drawn:
-    from ..diagrams import coverage as diagram
-
-    tables = {name: diagram.table(runs) for name, runs in asked.recalibrated().items()}
-    return diagram.draw(tables, title=asked.title), _columns(tables)
-
-
-def _of_cases(kind: str) -> Callable[[FigureRequest], Drawn]:
-    """A diagram of the cases of one file, by recalibration."""
-
-    def drawn(asked: FigureRequest) -> Drawn:
+def _of_cases(kind: str, repeats: bool, asked: FigureRequest, **options: Any) -> Drawn:
+    """A diagram of the cases of one file, or of repeated runs, by recalibration."""
+    diagram = plugins.load("diagrams", kind)
+    if not repeats:
         asked.one()
-        diagram = plugins.load("diagrams", kind)
-        tables = {name: diagram.table(runs[0]) for name, runs in asked.recalibrated().items()}
-        return diagram.draw(tables, title=asked.title), _columns(tables)
-
-    return drawn
+    made = asked.recalibrated()
+    tables = {name: diagram.table(runs if repeats else runs[0]) for name, runs in made.items()}
+    shown = asked.shown(next(iter(made.values()))[0])
+    return diagram.draw(tables, **plugins.accepted(diagram.draw, shown), **options), _columns(tables)
 
 
 def _rejection(asked: FigureRequest, *, over: str = "share") -> Drawn:
-    from ..diagrams import rejection as diagram
-
-    asked.one()
-    made = {name: runs[0] for name, runs in asked.recalibrated().items()}
-    tables = {name: diagram.table(cases) for name, cases in made.items()}
-    axis: Any = over  # checked where it is used
-    return diagram.draw(tables, over=axis, **asked.shown(next(iter(made.values())))), _columns(tables)
+    return _of_cases("rejection", False, asked, over=over)
 
 
 def _shift(asked: FigureRequest) -> Drawn:
@@ -242,12 +229,12 @@ def _history(asked: FigureRequest, *, calibrated: bool = False) -> Drawn:
     return diagram.draw(table, calibrated=calibrated, **asked.shown(None)), table.columns
 
 
-FIGURES = {
+FIGURES: dict[str, Callable[..., Drawn]] = {
     "calibration": _calibration,
-    "coverage": _coverage,
-    "pit": _of_cases("pit"),
-    "crps_parts": _of_cases("crps_parts"),
-    "slabs": _of_cases("slabs"),
+    "coverage": partial(_of_cases, "coverage", True),
+    "pit": partial(_of_cases, "pit", False),
+    "crps_parts": partial(_of_cases, "crps_parts", False),
+    "slabs": partial(_of_cases, "slabs", False),
     "rejection": _rejection,
     "shift": _shift,
     "region": _region,
