@@ -23,6 +23,9 @@ LAWS: Mapping[str, Callable[[np.random.Generator, Any], np.ndarray]] = {  # erro
     "t5": lambda rng, shape: rng.standard_t(5, size=shape) * np.sqrt(0.6),
     "t3": lambda rng, shape: rng.standard_t(3, size=shape) / np.sqrt(3),
     "exponential": lambda rng, shape: rng.exponential(size=shape) - 1,
+    "Normal, 2 % gross": lambda rng, shape: (
+        rng.normal(size=shape) * np.where(rng.uniform(size=shape) < 0.02, 8.0, 1.0) / np.sqrt(2.26)
+    ),
 }
 Row = Mapping[str, Any]
 Judge = Callable[[list[Row]], dict[str, bool]]
