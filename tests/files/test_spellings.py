@@ -114,16 +114,29 @@ def test_what_was_read_is_written_and_read_again(tmp_path, names, ending):
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet", "csv"])
-def test_a_card_leaves_no_column_of_what_was_predicted_before(tmp_path, ending):
-    names = {"q05": LOW, "q50": MIDDLE, "q95": HIGH}
-    pd.DataFrame({"target": TARGET, **names, "age": MIDDLE}).to_csv(tmp_path / "a.csv", index=False)
-    made = apply_file(ts.calibrate(tmp_path / "a.csv", "sigma"), tmp_path / "a.csv", tmp_path / f"b.{ending}")
+@pytest.mark.parametrize("recalibration", ["sigma", "cqr", "conformal"])
+@pytest.mark.parametrize("names", [("q05", "q50", "q95"), tuple(f"sample_{k}" for k in range(24))])
+def test_a_card_gives_quantiles_of_quantiles_and_samples_of_samples(tmp_path, names, recalibration, ending):
+    values = (LOW, MIDDLE, HIGH) if len(names) == 3 else np.repeat(SAMPLES, 2, axis=0)
+    frame = pd.DataFrame({"target": TARGET, **dict(zip(names, values)), "age": MIDDLE})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    if recalibration == "cqr" and len(names) > 3:
+        return
+    card = ts.calibrate(tmp_path / "a.csv", recalibration)
+    made = apply_file(card, tmp_path / "a.csv", tmp_path / f"b.{ending}", levels=[0.5])
     found = ts.read(tmp_path / f"b.{ending}").prediction
-    np.testing.assert_allclose(found.interval(0.9).upper, made.interval(0.9).upper, rtol=1e-15)
+    assert found.law.name == (
+        made.law.name if recalibration == "conformal" else ts.read(frame).prediction.law.name
+    )
+    for p in (0.25, 0.5, 0.75):
+        np.testing.assert_allclose(found.quantile(p), made.quantile(p), rtol=1e-12)
     if ending == "csv":
         columns = set(pd.read_csv(tmp_path / "b.csv").columns)
-        assert {"lower_90", "upper_90", "age"} < columns
-        assert not columns & set(names)
+        assert (set(names) <= columns) == (recalibration != "conformal")
+        assert "age" in columns
+    if found.law.name == "quantiles":
+        with pytest.raises(BadFile, match="recalibrated before"):
+            apply_file(card, tmp_path / f"b.{ending}", tmp_path / "c.csv")
 
 
 def test_a_card_knows_which_columns_are_none(tmp_path):

@@ -24,6 +24,7 @@ from ..files.fields import (
     from_fields,
     groups_in,
     is_group,
+    law_arrays,
     law_text,
     output_names,
     stem_of,
@@ -32,7 +33,7 @@ from ..files.fields import (
 from ..files.npz import list_members, open_members, read_members
 from ..files.parquet import with_texts, write_parquet
 from ..files.roles import Columns, chosen_of, named, renamed, with_names
-from ..files.spellings import column_of
+from ..files.spellings import ALL, column_of
 from ..files.store import check_suffix, law_cell, names_in, read_fields, refusal, write_fields
 from ..files.tables import FORMULAS, read_csv, write_csv
 from .card import Card, check_network
@@ -57,11 +58,12 @@ def apply_file(
 ) -> Prediction:
     """Recalibrate the predictions of a file and write them to another.
 
-    Existing columns `scale`, `variance`, `aleatoric` and `epistemic` get the recalibrated values, `lower_90` and
-    `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added, and every other column stays
-    as it is; from .csv to .csv so do separator and decimal commas. A card with a referral adds `refer`, true for cases
-    to hand to a person. Bounds that `predict` wrote without a card are replaced. No target is needed. A file of draws
-    becomes a file of predictions. If `epistemic` changes, its raw value is kept as `spread`.
+    Existing columns `scale`, `variance`, `aleatoric` and `epistemic`, quantiles and samples get the recalibrated
+    values, and every other column stays as it is; from .csv to .csv so do separator and decimal commas. `lower_90` and
+    `upper_90` (and so on for each level; `lower_90_0` for output 0 of several) are added; of quantiles those of the
+    level, unless they are there. A card with a referral adds `refer`, true for cases to hand to a person. Bounds that
+    `predict` wrote without a card are replaced. No target is needed. A file of draws becomes a file of predictions. If
+    `epistemic` changes, its raw value is kept as `spread`.
 
     Args:
         card: from `calibrate` or `read_card`.
@@ -89,13 +91,12 @@ def apply_file(
         check_network(card, str(fields.get("checkpoint", "")) or checkpoint)
         made = card(value, group=groups_in(fields))
         card.doubt(replace(as_cases(value), patient=fields.get("patient"), group=groups_in(fields)))
+        made = _as_written(made, levels)
         bounds = {**interval_fields(made, levels, card.recalibration), **refer_fields(card, value)}
-        made = _as_written(made, levels or USUAL)
     except ValueError as problem:
         raise refusal(str(source), fields, problem) from problem
-    whole = isinstance(
-        fields.get("bounds"), Quantiles | Samples
-    )  # whose columns are no longer what is predicted
+    # Columns of quantiles or samples that are no longer what is predicted.
+    whole = isinstance(fields.get("bounds"), Quantiles | Samples) and not _in_columns(fields, made)
     if ".npz" not in suffixes and not whole:
         to_csv = check_suffix(target) == ".csv"
         law_said = law_cell(target, law_text(made.law)) if to_csv else law_text(made.law)
@@ -110,7 +111,7 @@ def apply_file(
         for k, v in fields.items()
         if k in ("target", "weight", *LABELS, "unit", NAMES, *MARKS) or is_group(k)
     }
-    kept |= _recalibrated(fields, card)
+    kept |= _recalibrated(fields, made, card)
     others = _other_columns(source, fields, columns)
     others = {k: v for k, v in others.items() if not _is_own_bound(k, fields)}
     _refuse_doubled(bounds, others, source)
@@ -131,11 +132,13 @@ def _columns_of(card: Card, source: Path) -> Columns:
     return {role: chosen for role, chosen in said.items() if role not in own and set(chosen) <= set(names)}
 
 
-def _as_written(made: Prediction, levels: Sequence[float]) -> Prediction:
-    """Bounds that differ by case, at the levels at which a file stores them."""
+def _as_written(made: Prediction, levels: Sequence[float] | None) -> Prediction:
+    """Quantiles and bounds that differ by case, at the levels at which a file stores them."""
+    if isinstance(made.law, Quantiles):
+        return changed(made, law=made.law.also_at(levels or ()))
     if not isinstance(made.law, Around):
         return made
-    rising, shape = tuple(sorted(set(levels))), made.location.shape
+    rising, shape = tuple(sorted(set(levels or USUAL))), made.location.shape
     ends = zip(*(made.law.central(level) for level in rising))
     low, high = (
         np.stack([np.broadcast_to(beside(one, made.location), shape) for one in end], axis=-1) for end in ends
@@ -162,12 +165,14 @@ def _check_unit(card: Card, source: Path, unit: str) -> None:
 def interval_fields(
     prediction: Prediction, levels: Sequence[float] | None, recalibration: Recalibration | None = None
 ) -> dict[str, Any]:
-    """Bounds of the central intervals by column name; for a joint region its bounds and its volume.
+    """Bounds of the central intervals by column name; for a joint region its volume, too; of quantiles nothing.
 
     >>> sorted(interval_fields(Prediction([0.0], aleatoric=[1.0]), [0.9, 0.995]))
     ['lower_90', 'lower_99.5', 'upper_90', 'upper_99.5']
     """
-    fields = {}
+    fields: dict[str, Any] = {}
+    if isinstance(prediction.law, Quantiles):  # which are columns themselves
+        return fields
     region = recalibration if isinstance(recalibration, JointRegion) else None
     stated = prediction.law if isinstance(prediction.law, Stated) else None
     usual = USUAL if stated is None else stated.levels
@@ -225,7 +230,10 @@ def _edited(
     table = _read_again(source, text=to_csv)
     own = dict(zip(renamed(table.column_names, columns), table.column_names))
     table = with_names(table, list(own))
-    table = table.drop_columns([name for name in table.column_names if _is_own_bound(name, fields)])
+    if _in_columns(fields, made):
+        table = _with_law(table, made)
+    else:
+        table = table.drop_columns([name for name in table.column_names if _is_own_bound(name, fields)])
     _refuse_doubled(bounds, table.column_names, source)
     values = {"location": made.location, "scale": made.scale, "variance": made.total}
     values.update(aleatoric=made.aleatoric, epistemic=made.epistemic)
@@ -245,9 +253,31 @@ def _edited(
         table = _append(table, field_columns("spread", to_host(raw)))
     for stem, bound in bounds.items():
         table = _append(table, field_columns(stem, bound))
-    table = _with_constants(table, {**fields, **_recalibrated(fields, card)}, law, to_csv)
+    table = _with_constants(table, {**fields, **_recalibrated(fields, made, card)}, law, to_csv)
     kept = [own.get(name, name) for name in table.column_names]
     return with_names(table, named(kept, output_names(fields)))
+
+
+def _in_columns(fields: Mapping[str, Any], made: Prediction) -> bool:
+    """Whether what is predicted are the quantiles or samples of columns, with other numbers."""
+    return isinstance(made.law, Quantiles | Samples) and type(made.law) is type(fields.get("bounds"))
+
+
+def _with_law(table: "pa.Table", made: Prediction) -> "pa.Table":
+    """The table with quantiles or samples in their columns, whatever these are called, and new ones behind."""
+    new = {
+        parsed[1]: (name, array) for name, array in law_arrays(made).items() if (parsed := column_of(name))
+    }
+    seen = set()
+    for k, name in enumerate(table.column_names):
+        kind, key, output = column_of(name) or ("", None, ALL)
+        if kind == made.law.name and key in new:
+            column = new[key][1] if output == ALL else new[key][1][:, output]
+            table = table.set_column(k, name, field_columns(name, column)[name])
+            seen.add(key)
+    for key in new.keys() - seen:
+        table = _append(table, field_columns(*new[key]))
+    return table
 
 
 def _replaced(table: "pa.Table", stem: str, names: list[str], new: Any) -> "pa.Table":
@@ -327,9 +357,10 @@ def _refuse_twice(recalibration: str, source: Path) -> None:
         )
 
 
-def _recalibrated(fields: Mapping[str, Any], card: Card) -> dict[str, str]:
-    """The new value of the column that says whether a file was recalibrated."""
-    return {"recalibration": card.recalibration.to_dict()["name"]} if "recalibration" in fields else {}
+def _recalibrated(fields: Mapping[str, Any], made: Prediction, card: Card) -> dict[str, str]:
+    """The new value of the column that says whether a file was recalibrated; bounds beside a scale say so, too."""
+    said = "recalibration" in fields or isinstance(made.law, Quantiles)
+    return {"recalibration": card.recalibration.to_dict()["name"]} if said else {}
 
 
 def _is_own_bound(name: str, fields: Mapping[str, Any]) -> bool:

@@ -312,18 +312,17 @@ def _of_law(law: Quantiles | Samples, location: Any, mask: Any) -> Prediction:
 
 
 def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
-    location, scale = to_host(prediction.location), to_host(prediction.scale)
-    columns = {name: location + scale * z for name, z in law_columns(prediction.law).items()}
+    columns = law_arrays(prediction)
     if isinstance(prediction.law, Samples):  # whose mean and sd are theirs
         return columns
-    found = {"location": location, **columns}
+    found = {"location": to_host(prediction.location), **columns}
     if isinstance(prediction.law, Quantiles):
         return found
     if prediction.epistemic is not None:
         found["aleatoric"], found["epistemic"] = to_host(prediction.aleatoric), to_host(prediction.epistemic)
     else:
         # The scale is what people read; but only a variance that is a square comes back from it bit for bit.
-        total = to_host(prediction.total)
+        total, scale = to_host(prediction.total), to_host(prediction.scale)
         exact = np.array_equal(scale * scale * prediction.law.unit, total, equal_nan=True)
         found["scale" if exact else "variance"] = scale if exact else total
     if prediction.spread is not None:
@@ -331,6 +330,12 @@ def _prediction_fields(prediction: Prediction) -> dict[str, Any]:
         if "epistemic" not in found or not np.array_equal(spread, found["epistemic"], equal_nan=True):
             found["spread"] = spread
     return found
+
+
+def law_arrays(prediction: Prediction) -> dict[str, Any]:
+    """Quantiles, samples or bounds by the names of their columns; nothing for other laws."""
+    location, scale = to_host(prediction.location), to_host(prediction.scale)
+    return {name: location + scale * z for name, z in law_columns(prediction.law).items()}
 
 
 def _draws_fields(draws: Draws) -> dict[str, Any]:

@@ -6,6 +6,7 @@ $$[\,l - q_\gamma,\; u + q_\gamma\,], \qquad q_\gamma = s_{(\lceil (m + 1) \gamm
 the ordered scores of the m calibration cases, for each level that bounds are predicted at; infinite where the level
 needs more cases than there are. With the tails apart each end has a rank of its own, $\lceil (m + 1)(1 + \gamma)/2
 \rceil$. An interval that a negative q makes cross is empty, and counted; those of a higher level hold those of a lower.
+Quantiles stay quantiles: their intervals hold the median, too.
 """
 
 import math
@@ -63,7 +64,10 @@ class Cqr:
         )
         low, high = (np.where(empty & ~(wide[0] <= wide[1]), own, end) for own, end in zip((low, high), wide))
         law = prediction.law
-        return with_law(prediction, Stated(self.levels, low, high, self.cases, law.unit, law.moment))
+        made = Stated(self.levels, low, high, self.cases, law.unit, law.moment)
+        if isinstance(law, Quantiles) and None not in self.lower + self.upper:
+            return with_law(prediction, law.moved(made))
+        return with_law(prediction, made)
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -86,7 +90,7 @@ def fit(cases: Cases, *, tails: Tails = "both", promise: Promise = "one") -> Cqr
         promise: "one" case of a new patient, or "all" of them.
 
     Returns:
-        The recalibration. Its predictions have intervals at the levels of their bounds, and no density.
+        The recalibration. Its predictions have quantiles, or intervals at the levels of their bounds, and no density.
 
     Example:
         >>> y = np.array([0.0, 1.0, 2.0, 5.0])

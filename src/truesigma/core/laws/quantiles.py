@@ -5,6 +5,7 @@ stated for its level alone is known at that level alone; its ends may have cross
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,31 @@ class Quantiles(_Known):
     def ends(self) -> tuple[Host, Host]:
         """Probabilities, and the quantiles at them."""
         return np.array(self.probability), self.values
+
+    def moved(self, intervals: "Stated") -> "Quantiles":
+        """The quantiles with other ends of their intervals, as far out as it takes to keep their order and the median.
+
+        >>> quantiles = Quantiles((0.1, 0.5, 0.9), np.array([[-1.0, 0.0, 1.0]]))
+        >>> quantiles.moved(Stated((0.8,), [[0.5]], [[2.0]])).values
+        array([[0., 0., 2.]])
+        """
+        probability, values = np.array(self.probability), self.values.copy()
+        at, ends = intervals.ends()
+        for k, p in enumerate(at):
+            values[..., np.abs(probability - p).argmin()] = ends[..., k]
+        middle = self.quantile(0.5)[..., None]
+        low, high = probability < 0.5, probability > 0.5
+        inner_first = np.minimum(values[..., low], middle)[..., ::-1]
+        values[..., low] = np.minimum.accumulate(inner_first, axis=-1)[..., ::-1]
+        values[..., high] = np.maximum.accumulate(np.maximum(values[..., high], middle), axis=-1)
+        return Quantiles(self.probability, values)
+
+    def also_at(self, levels: Sequence[float]) -> "Quantiles":
+        """The same with the ends of these central intervals, which may lie between."""
+        asked = [end for level in levels for end in ((1 - level) / 2, (1 + level) / 2)]
+        near = [end for end in asked if np.abs(np.array(self.probability) - end).min() > 1e-9]
+        known = tuple(sorted({*self.probability, *near}))
+        return Quantiles(known, np.stack([self.quantile(p) for p in known], axis=-1))
 
     def quantile(self, probability: float) -> Host:
         check_level(probability, "probability")
