@@ -196,6 +196,25 @@ def test_scores_equal_those_of_other_libraries():
     assert metrics.crps.score(gamma, abs(one)) == pytest.approx(expected, abs=1e-9)
 
 
+def test_quantiles_have_the_scores_of_their_levels_and_no_others():
+    prediction, y = made("quantiles", 200)
+    cases = ts.Cases(prediction, y)
+    table = ts.evaluate(cases[:100], cases[100:])
+    assert list(table.by_label()) == ["none", "sigma", "cqr"]
+    assert [row["reason"] for row in table.rows] == [None] * len(table.rows)
+    assert "quantile score at=0.01/0.05/0.25/0.5/0.75/0.95/0.99" in str(table)
+    assert "coverage 98 %" in str(table)
+    after = ts.fit("cqr", cases[:100])(cases[100:])
+    assert after.prediction.law.name == "quantiles"
+    assert ts.score(after)["quantile_score:at=0.01/0.05/0.25/0.5/0.75/0.95/0.99"] == pytest.approx(
+        metrics.quantile_score.score(after), rel=1e-12
+    )
+    assert ts.compare(cases, replicates=50).metric.startswith("quantile_score:at=0.01")
+    normal = ts.Prediction(prediction.location, scale=prediction.scale)
+    losses = [metrics.pinball.score(normal, y, probability=p) for p in (0.1, 0.9)]
+    assert metrics.quantile_score.score(normal, y, at="0.1/0.9") == pytest.approx(sum(losses), rel=1e-12)
+
+
 def test_samples_as_the_definitions_say():
     x = np.array([[3.0], [1.0], [2.0]])
     p = ts.Prediction.from_samples(x)

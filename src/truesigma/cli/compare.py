@@ -25,8 +25,12 @@ def compare(
     calibration: CalibrationFiles,
     recalibrate: Recalibrations = "",
     metric: Annotated[
-        str, Option(autocompletion=names_of("metrics"), help="A proper score: crps, winkler:level=0.9, nll.")
-    ] = "crps",
+        str | None,
+        Option(
+            autocompletion=names_of("metrics"),
+            help="A proper score: crps, quantile_score, winkler:level=0.9, nll.",
+        ),
+    ] = None,
     folds: Annotated[int, Option(help="Number of folds; a group is never divided.")] = 10,
     seed: Annotated[int, Option(help="Random seed of folds and intervals.")] = 0,
     out: Annotated[
@@ -42,7 +46,8 @@ def compare(
     """Compare recalibrations by cross-fitting, and choose one.
 
     Without --recalibrate these are none, sigma and aux, and sigma_by_group where there are groups that are no patients;
-    --recalibrate all compares every one that takes predictions as these are.
+    of quantiles none, sigma and cqr, by quantile_score in place of crps. --recalibrate all compares every one that
+    takes predictions as these are.
     """
     from ..evaluation.card import describe
     from ..evaluation.compare import compare as run

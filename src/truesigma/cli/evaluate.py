@@ -32,7 +32,7 @@ def evaluate(
     test: Annotated[
         list[str], Option(metavar="FILES", help="Cases to score on, likewise; repeat it for repeated runs.")
     ],
-    recalibrate: Recalibrations = "none,sigma,aux",
+    recalibrate: Recalibrations = "",
     metrics: Annotated[
         str | None,
         Option(autocompletion=names_of("metrics"), help="Comma list, such as nll,uce:bins=10; or all."),
@@ -52,7 +52,10 @@ def evaluate(
     unit: Unit = "",
     json: Json = None,
 ) -> None:
-    """Fit recalibrations on some files, score them on others."""
+    """Fit recalibrations on some files, score them on others.
+
+    Without --recalibrate these are none, sigma and aux; of quantiles none, sigma and cqr.
+    """
     from ..evaluation.doubts import few_patients
     from ..evaluation.evaluate import evaluate as run
     from ..evaluation.text import evaluation_table, group_table, plain_text
@@ -74,7 +77,8 @@ def evaluate(
         "test": [one.described() for one in tested],
     }
     (fitted_on, *tested), about = weigh_sets(like, opened, how, recipe)
-    chosen: dict[str, Any] = {"recalibrations": split_choices(recalibrate), "metrics": asked}
+    choices = split_choices(recalibrate) if recalibrate else None
+    chosen: dict[str, Any] = {"recalibrations": choices, "metrics": asked}
     evaluation = run(fitted_on, tested, recipe=recipe, **chosen, by_group=by_group)
     questions = list(evaluation.questions)
     few = few_patients(fitted_on.whole) if fitted_on.whole is not None else ""

@@ -27,7 +27,7 @@ from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
 from .replicates import Replicates, Resampling, replicate
-from .scoring import items_of
+from .scoring import at_levels, items_of
 from .sets import Given, open_set
 from .text import comparison_table, html_text, plain_text, terminal_text
 
@@ -92,7 +92,7 @@ def compare(
     cases: Given,
     *,
     recalibrations: Iterable[Choice] | None = None,
-    metric: Named = "crps",
+    metric: Named | None = None,
     folds: int = 10,
     seed: int = 0,
     level: float = 0.95,
@@ -115,9 +115,9 @@ def compare(
             a list of these, which is pooled. They are all in memory at once.
         recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; `none` always takes part;
             "all": every one that takes predictions like these; None: sigma and aux, and sigma_by_group where there are
-            groups that are no patients.
-        metric: a proper score: "crps", "winkler:level=0.9", "nll" (which a few gross errors decide), or one of your own
-            that says `PROPER = True`.
+            groups that are no patients; of quantiles sigma and cqr.
+        metric: a proper score: "crps" (the default), "quantile_score" (that of quantiles), "winkler:level=0.9", "nll"
+            (which a few gross errors decide), or one of your own that says `PROPER = True`.
         folds: in how many parts the cases, or the patients, are divided at random.
         seed: of the parts and of the bootstrap.
         level: of the intervals of the change.
@@ -141,7 +141,8 @@ def compare(
     """
     chosen = load_recipe(recipe)
     cases = open_set(cases, recipe=chosen, law=law, mask_missing=mask_missing).read("compare")
-    asked = _proper(metric)
+    predicted = cases.prediction.law
+    asked = _proper(metric or (at_levels(predicted) if known_at_levels(predicted) else "crps"))
     several = list(each(_first_ones(cases) if recalibrations is None else recalibrations))
     several = plugins.usual("recalibrate") if several == ["all"] else several
     choices = choose_all(["none", *several], chosen)
@@ -188,6 +189,8 @@ def compare(
 
 def _first_ones(cases: Cases) -> list[str]:
     """What most people compare."""
+    if known_at_levels(cases.prediction.law):
+        return ["sigma", "cqr"]
     groups = "sigma_by_group" in candidates(cases) and (cases.cluster is None or cases.patient is not None)
     return ["sigma", "aux", *(["sigma_by_group"] if groups else [])]
 

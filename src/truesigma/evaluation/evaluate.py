@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import Refusal
 from ..core.law import Law, Undefined
 from ..core.recalibration import Recalibration
+from ..core.varying import known_at_levels
 from ..engine import Engine
 from ..files.disk import plain
 from ..files.provenance import versions
@@ -108,7 +109,7 @@ def evaluate(
     calibration: Given,
     test: Given,
     *,
-    recalibrations: Iterable[Choice] = ("none", "sigma", "aux"),
+    recalibrations: Iterable[Choice] | None = None,
     metrics: Iterable[Named] | None = None,
     recipe: str | Recipe = "exact",
     law: Law | str | None = None,
@@ -127,9 +128,11 @@ def evaluate(
     Args:
         calibration: the cases the recalibrations are fitted on, never the test cases; a list is pooled.
         test: the cases to score, or a list of repeated runs.
-        recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`.
-        metrics: names likewise, or "all"; None for the ten that say most. Metrics with a level are scored at 50, 90, 95
-            and 99 % unless told. Those that sort all cases, such as AUSE, only for sets that fit into memory.
+        recalibrations: names, with options as `"aux:hidden=4"` or `("aux", {"hidden": 4})`; None for none, sigma and
+            aux, of quantiles none, sigma and cqr.
+        metrics: names likewise, or "all"; None for the few that say most of such predictions. Metrics with a level are
+            scored at 50, 90, 95 and 99 % unless told. Those that sort all cases, such as AUSE, only for sets that fit
+            into memory.
         recipe: "exact", "paper", "code", or the path of a TOML file.
         law: "normal" or "laplace", for files that do not say it.
         mask_missing: leave out the elements of files whose target is missing.
@@ -155,17 +158,20 @@ def evaluate(
 
     Reference: Laves et al., MELBA 2021, Tables 1 and 2.
     """
-    chosen, recalibrations = load_recipe(recipe), list(each(recalibrations))
+    chosen = load_recipe(recipe)
     how: dict[str, Any] = {"recipe": chosen, "law": law, "mask_missing": mask_missing}
     how |= {"engine": engine, "keep": keep, "report": report}
     fitted_on = open_set(calibration, "the calibration set", **how)
     repeats = test if isinstance(test, list | tuple) else [test]
     tested = [open_set(one, f"test set {number}", **how) for number, one in enumerate(repeats, start=1)]
+    if recalibrations is None:
+        recalibrations = ["none", "sigma", "cqr" if known_at_levels(fitted_on.law) else "aux"]
+    recalibrations = list(each(recalibrations))
     check_alike(fitted_on, tested)
     warn_leaks(fitted_on, tested)
     unfitted: dict[str, ValueError] = {}
     fits, count = fit_set(recalibrations, fitted_on, unfitted)
-    asked = asked_metrics(metrics)
+    asked = asked_metrics(metrics, fitted_on.law)
     items: dict[str, list[Item]] = {}
     for label, one in choose_all(recalibrations, chosen).items():
         items[label] = items_of(asked, chosen, one.part, len(items))

@@ -10,10 +10,11 @@ from ..core import plugins
 from ..core.cases import Cases, labelled
 from ..core.checks import NothingLeft, nothing_left
 from ..core.errors import Refusal
-from ..core.law import Undefined
+from ..core.law import Law, Normal, Undefined
 from ..core.recalibration import JointRegion, Recalibration, applied
 from ..core.scores import edges_from, measure, range_plan, request, value_of
 from ..core.values import Prediction, changed
+from ..core.varying import known_at_levels, known_levels
 from ..files.fileset import NotWhole
 from .fit import Chosen, Fit, Named, each, label_of
 from .passes import Ranging, Scoring, Sums, Wanted, pass_over
@@ -47,12 +48,26 @@ class Item(NamedTuple):
     given: Mapping[str, Any]  # by the user
 
 
-def asked_metrics(metrics: Iterable[Named] | Named | None) -> list[AskedMetric]:
-    """The metrics that were chosen, with their options; None for the few that say most, "all" for all."""
-    chosen = list(SUMMARY if metrics is None else each(metrics))
+def asked_metrics(metrics: Iterable[Named] | Named | None, law: Law = Normal()) -> list[AskedMetric]:
+    """The metrics that were chosen, with their options; None for the few that say most of the law, "all" for all."""
+    chosen = list(_summary(law) if metrics is None else each(metrics))
     if chosen == ["all"]:
         chosen = plugins.usual("metrics")
     return [plugins.parse("metrics", one) for one in chosen]
+
+
+def _summary(law: Law) -> Iterable[Named]:
+    """The scores that are shown by default; quantiles and stated intervals have those of their levels."""
+    if not known_at_levels(law):
+        return SUMMARY
+    widest = [{"level": level} for level in known_levels(law, ())[-1:]]
+    of_interval: list[Named] = [(name, one) for name in ("winkler", "coverage", "width") for one in widest]
+    return ["mae", at_levels(law), *of_interval, "rank_correlation"]
+
+
+def at_levels(law: Law) -> Named:
+    """The quantile score, named with the levels of the law."""
+    return "quantile_score", {"at": plugins.load("metrics", "quantile_score").levels_of(law)}
 
 
 def items_of(asked: Iterable[AskedMetric], recipe: Recipe, part: Any, number: int = 0) -> list[Item]:
@@ -119,7 +134,8 @@ def score(cases: Cases, metrics: Iterable[Named] | Named | None = None) -> dict[
         >>> score(cases, ["mae", "coverage:level=0.9"])
         {'mae': 1.5, 'coverage:level=0.9': 0.5}
     """
-    asked = {label_of(name, given): (metric, given) for name, metric, given in asked_metrics(metrics)}
+    chosen = asked_metrics(metrics, cases.prediction.law)
+    asked = {label_of(name, given): (metric, given) for name, metric, given in chosen}
     summed = {label: request(*one) for label, one in asked.items() if hasattr(one[0], "SUMS")}
     values: dict[str, float | Undefined] = dict(zip(summed, measure(cases, None, summed.values())))
     for label in asked.keys() - summed.keys():

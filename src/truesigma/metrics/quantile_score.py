@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core import Array, Cases, Elements, Mean, Prediction, namespace, score_of
 from ..core.arrays import like
+from ..core.law import Law
 from ..core.varying import known_at_levels
 
 TITLE = "quantile score"
@@ -22,18 +23,28 @@ BY_NAME = True  # of use where quantiles were predicted
 USUAL = tuple(k / 20 for k in range(1, 20))  # of laws that have quantiles at any level
 
 
-def terms(elements: Elements) -> Array:
+def terms(elements: Elements, *, at: str = "") -> Array:
     law, xp = elements.law, namespace(elements.residual)
-    if known_at_levels(law):
+    if known_at_levels(law) and not at:
         probability, values = law.ends()  # type: ignore[attr-defined]
         pairs = [(float(p), like(values[..., k], elements.residual)) for k, p in enumerate(probability)]
     else:
-        pairs = list(zip(USUAL, map(partial(_quantile, elements), USUAL)))
+        levels = [float(p) for p in at.split("/")] if at else USUAL
+        pairs = list(zip(levels, map(partial(_quantile, elements), levels)))
     loss = 0.0
     for p, quantile in pairs:
         over = elements.residual - elements.scale * quantile
         loss = loss + over * p + xp.clip(-over, 0, None)
     return loss * (2 / len(pairs))
+
+
+def levels_of(law: Law) -> str:
+    """The levels of predicted quantiles or intervals, as the option `at`.
+
+    >>> levels_of(Prediction.from_quantiles({0.1: [-1.0], 0.5: [0.0], 0.9: [1.0]}).law)
+    '0.1/0.5/0.9'
+    """
+    return "/".join(f"{p:.10g}" for p in sorted(law.ends()[0]))  # type: ignore[attr-defined]
 
 
 def _quantile(elements: Elements, probability: float) -> Any:
@@ -43,8 +54,11 @@ def _quantile(elements: Elements, probability: float) -> Any:
 SUMS = Mean(terms)
 
 
-def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None) -> float:
+def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = None, at: str = "") -> float:
     """Quantile score of the predicted quantiles at their own levels, in the target's unit; of other laws at 5 to 95 %.
+
+    Args:
+        at: other levels, as "0.05/0.5/0.95": predictions of two kinds are compared at the same.
 
     Returns:
         The mean over all elements.
@@ -55,4 +69,4 @@ def score(prediction: Prediction | Cases, target: Any = None, *, weight: Any = N
 
     Reference: Gneiting and Raftery, JASA 2007, section 6.1; Bracher et al., PLOS Computational Biology 2021.
     """
-    return score_of(SUMS, prediction, target, weight=weight)
+    return score_of(SUMS, prediction, target, weight=weight, at=at)

@@ -9,11 +9,12 @@ import numpy as np
 from ...core import plugins
 from ...core.law import Undefined
 from ...core.scores import Mean
+from ...core.varying import known_at_levels
 from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.chance import calibrated_range
 from ...evaluation.inference.clustered import both_averages
 from ...evaluation.replicates import Replicates, Resampling, metric_rows, replicate
-from ...evaluation.scoring import LEVELS, asked_metrics, items_of
+from ...evaluation.scoring import LEVELS, asked_metrics, at_levels, items_of
 from ...evaluation.text import best_of
 from ..blocks import Section, cell, columns, how_to_read, table, value_cell
 from ..markup import Html, element, join
@@ -135,6 +136,8 @@ def _rounded(change: Estimate, size: float) -> Estimate:
 def _requests(subject: Subject) -> list[Request]:
     """List what to score: the name of the row, its metric, and its options."""
     asked: list[Any] = []
+    law = subject.before.prediction.law
+    asked += [at_levels(law)] if known_at_levels(law) else []
     for metric in plugins.usual("metrics"):
         levels = sorted({*LEVELS, subject.level}) if metric == "coverage" else [subject.level]
         known = "level" in plugins.options("metrics", plugins.load("metrics", metric))
@@ -152,6 +155,8 @@ def _title(name: str, metric: str, options: dict[str, Any]) -> str:
     known = plugins.settled("metrics", plugins.load("metrics", metric), {})
     if "bins" in known:  # of which such scores grow with the number
         title += f", {options.get('bins', known['bins'])} bins"
+    if options.get("at"):
+        title += f" at {options['at'].replace('/', ', ')}"
     return f"{title} {percent(options['level'])}" if "level" in options else title
 
 
