@@ -156,7 +156,9 @@ def report(
         scored = scoring.result()
         made = [one.result() for one in begun]
     advice = headline.advice_of(subject)
-    sections = [headline.section(subject, scored, advice), *(one for one in made if one is not None)]
+    shown = {one.key: one for one in made if one is not None}
+    gain = rejection.gained(shown["rejection"], subject.unit)
+    sections = [headline.section(subject, scored, advice, gain), *shown.values()]
     sections += [
         scores.section(subject, scored),
         origin.section(subject, notes or {}),

@@ -1,5 +1,7 @@
 """The slider of referred cases against plain loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from report_samples import make, subject_of
@@ -38,3 +40,13 @@ def test_the_sentence_of_the_slider():
     said = rejection.sentence(subject, found.row(10), float(found.mse[0]))
     assert said.startswith("Refer 30 cases (10.0\xa0%), those with a scale above ")
     assert f"{np.sqrt(found.mse[10]):.2f}\xa0mm [" in said
+
+
+def test_the_first_screen_says_what_the_slider_begins_with():
+    subject = subject_of(make())
+    found, made = rejection.table(subject), rejection.section(subject)
+    rest, every = (f"{np.sqrt(found.mse[k]):.3g}\xa0mm" for k in (10, 0))
+    assert rejection.gained(made, "mm") == f"without the least sure 10\xa0%, RMSE {rest} instead of {every}"
+    blind = {**made.table, "rmse": [np.sqrt(found.mse[0])] * 100}
+    assert rejection.gained(replace(made, table=blind), "mm").startswith("nothing")
+    assert not rejection.gained(replace(made, table={**made.table, "referred": [0.0] * 100}), "mm")

@@ -37,7 +37,8 @@ COLUMNS = [
 ]
 
 
-def section(subject: Subject, scores: list[Score], advice: str) -> Section:
+def section(subject: Subject, scores: list[Score], advice: str, gain: str) -> Section:
+    """The first screen. advice: which recalibration would be chosen. gain: of referring the least sure."""
     before, after = _coverage(subject, scores)
     factor = factor_of(subject, clusters_of(subject.calibration))
     shown = {"before": before, "after": after} if subject.recalibrated else {"before": before}
@@ -53,7 +54,7 @@ def section(subject: Subject, scores: list[Score], advice: str) -> Section:
         *[paragraph(words, kind="lead") for words in [other_faults(subject.answers, subject.label)] if words],
         *[paragraph(words, kind="alert") for words in _alerts(subject)],
         element("div", {"class": "hero"}, _hero(shown, subject.level, _held(subject, before, after))),
-        _answers(subject, factor),
+        _answers(subject, factor, gain),
         *[paragraph(words, kind="note") for words in notes if words],
     ]
     table = {name: [row[name] for row in subject.answers] for name in COLUMNS}
@@ -80,7 +81,7 @@ def sentence(subject: Subject, scores: list[Score]) -> str:
     return f"{said} {words}".strip().replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _answers(subject: Subject, factor: Estimate | None) -> Html:
+def _answers(subject: Subject, factor: Estimate | None, gain: str) -> Html:
     """The five questions: a line each, and one more if recalibration changes the answer."""
     lines = []
     for key, said in told(subject.answers, subject.label).items():
@@ -96,6 +97,9 @@ def _answers(subject: Subject, factor: Estimate | None) -> Html:
     if whom:
         link = element("a", {"href": "#breakdown"}, "See each of them.")
         lines += [element("dt", None, "For whom not?"), element("dd", None, f"{whom}. ", link)]
+    if gain:
+        link = element("a", {"href": "#rejection"}, "Move the slider.")
+        lines += [element("dt", None, "What does referring gain?"), element("dd", None, f"{gain}. ", link)]
     if whose := whose_average(subject.answers, subject.label):
         lines += [element("dt", None, "Whose average?"), element("dd", None, f"{whose}.")]
     return element("dl", {"class": "answers"}, *lines)

@@ -98,6 +98,17 @@ def sentence(subject: Subject, row: dict[str, float], mse: float) -> str:
     )
 
 
+def gained(made: Section, unit: str) -> str:
+    """Say in one line what referring the least sure tenth gains; nothing where equal sigmas cannot be told apart."""
+    referred, rest, blind = (made.table[name][START] for name in ("referred", "rmse", "mse_blind"))
+    if not referred:
+        return ""
+    if rest >= GAIN * math.sqrt(blind):
+        return f"nothing: without the least sure {percent(referred)} errors are as large"
+    with_all = with_unit(number(math.sqrt(blind)), unit)
+    return f"without the least sure {percent(referred)}, RMSE {with_unit(number(rest), unit)} instead of {with_all}"
+
+
 def section(subject: Subject) -> Section:
     found = table(subject)
     mse = float(found.mse[0])
