@@ -187,17 +187,6 @@ def test_hostile_names_are_only_text(browser):
     browser.logs("browser")
 
 
-def test_light_and_dark(browser):
-    paper = "return getComputedStyle(document.body).backgroundColor"
-    light = browser.run(paper)
-    browser.run("document.getElementById('theme').click()")
-    dark = browser.run(paper)
-    assert light != dark
-    assert browser.run("return document.getElementById('theme').textContent") == "Light"
-    browser.run("document.getElementById('theme').click()")
-    assert browser.run(paper) == light
-
-
 @pytest.mark.parametrize("dark", [False, True])
 def test_on_a_phone_nothing_is_cut_off(page, tmp_path, dark):
     with Browser(tmp_path, 390, 844, dark=dark) as phone:

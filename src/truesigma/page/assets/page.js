@@ -1,4 +1,4 @@
-// What the page does beside drawing: choices, the slider, downloads, sorting, light and dark.
+// What the page does beside drawing: choices, the slider, downloads, sorting.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const painters = {
@@ -99,20 +99,6 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-
-const theme = document.getElementById("theme");
-const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-function nameTheme() {
-  theme.textContent = dark() ? "Light" : "Dark";
-  theme.setAttribute("aria-label", dark() ? "Use light colours" : "Use dark colours");
-}
-theme.hidden = false;
-theme.addEventListener("click", () => {
-  document.documentElement.dataset.theme = dark() ? "light" : "dark";
-  nameTheme();
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
-nameTheme();
 
 const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
 const seen = new IntersectionObserver((entries) => {
