@@ -24,12 +24,9 @@ from ..core.checks import check_group, check_whole, per_cent
 from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.values import Prediction
-from ._shift import logistic
 
 SLACK = 1e-9  # of sums of shares, which are rounded
 STARTS = (1 / 8, 1 / 4, 1 / 2, 1)  # of the cases, or patients, where sequences of tests begin
-MORE, MOST = 1.05, 100  # steps in which more cases are tried, up to a hundred times as many
-TINY = 1e-300  # in place of a sigma of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,6 @@ class Referral:
     wrong: float  # the share of large errors among them: of cases, or the mean of the patients' shares
     cases: int  # of the calibration
     clusters: int  # patients, or cases where each is a patient of its own
-    needed: int | None = None  # clusters, where there is no threshold; None where no number would do
     off: float | None = None  # the share of the kept cases that are off, however the promise averages
     most: int = 0  # cases that a patient has at most, where the promise is of cases; 0: of patients
 
@@ -75,15 +71,12 @@ class Referral:
             )
             told += f", {_percent(self.wrong)} on average over patients" if by_patient else ""
             return f"refer where sigma is above {self.threshold:.4g}: {many}, {sure}; {told}"
-        said = f"no threshold can be promised ({many}, {sure}): every case is referred. "
-        if self.needed is None:
-            return said + (
-                f"Among the surest {_percent(self.wrong)} are off by more, and no number of cases is in sight that "
-                "would do; a larger tolerance or risk would help, or a better model."
-            )
         what = "cases" if self.clusters == self.cases else "patients"
+        least = smallest(0, self.risk, self.delta / len(STARTS))
         return (
-            said + f"It would need about {self.needed:,} calibration {what}, and there are {self.clusters:,}."
+            f"no threshold can be promised ({many}, {sure}): every case is referred. Among the surest "
+            f"{_percent(self.wrong)} are off by more. It takes {least:,} calibration {what} where none is off, and "
+            f"there are {self.clusters:,}; more of them, a larger tolerance or risk, or a better model would help."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,8 +161,7 @@ def fit(
         kept = int(last[place])
         known |= {"threshold": float(sigma[kept]), "kept": kept + 1, "wrong": share, "off": float(off[place])}
         return Referral(**known, **sizes)
-    needed = _needed(sigma, wrong, clusters, risk, delta)
-    return Referral(**known, threshold=None, kept=0, wrong=share, **sizes, needed=needed)
+    return Referral(**known, threshold=None, kept=0, wrong=share, **sizes)
 
 
 def _sequences(passed: Host, patients: Host, clusters: int) -> tuple[int, int]:
@@ -225,24 +217,3 @@ def _p_values(wrong: Host, count: Host, risk: float, several: bool) -> Host:
     upper = np.ceil(wrong - SLACK)
     bentkus = np.where(upper < count, math.e * bdtr(np.minimum(upper, count - 1), count, risk), 1.0)
     return np.minimum(hoeffding, bentkus)
-
-
-def _needed(sigma: Host, wrong: Host, clusters: int, risk: float, delta: float) -> int | None:
-    """Estimate how many cases the first test needs, if large errors become rarer with log sigma as they do here."""
-    least = smallest(0, risk, delta / len(STARTS))
-    if not wrong.any():
-        return least
-    if wrong.all():
-        return None
-    z = np.log(np.maximum(sigma, TINY))
-    basis = np.stack([np.ones(z.size), (z - z.mean()) / (z.std() or 1.0)], axis=1)
-    odds = basis @ logistic(basis[~wrong], basis[wrong]) + math.log(wrong.sum() / (~wrong).sum())
-    share = np.cumsum(1 / (1 + np.exp(-odds))) / np.arange(1, z.size + 1)
-    # Half as many again at least: where tests failed by chance, as many as there are may fail again.
-    for many in np.ceil(max(1.5 * clusters, least) * MORE ** np.arange(MOST)).astype(int):
-        for start in (math.ceil(part * int(many)) for part in STARTS):
-            place = min(math.ceil(start / many * z.size), z.size) - 1
-            chance = _p_values(start * share[place, None], np.array([start]), risk, clusters < z.size)[0]
-            if chance <= delta / len(STARTS):
-                return int(many)
-    return None

@@ -75,7 +75,7 @@ def test_a_referral_is_in_the_file(unit, tmp_path):
     given = ts.decompose(draws if unit == SCALED else units.draws(draws))
     middle = float(np.median(sigma_of(given)))
     for threshold in (middle * 1.001, None):
-        refer = Referral(10.0, 0.05, 0.05, threshold, 30, 0.01, 60, 60, needed=None if threshold else 99)
+        refer = Referral(10.0, 0.05, 0.05, threshold, 30, 0.01, 60, 60)
         made = to_onnx(
             [net], tmp_path / "m.onnx", example=IMAGES, card=replace(card, refer=refer), units=units
         )
