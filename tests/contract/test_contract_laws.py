@@ -35,10 +35,11 @@ def made(
         weight, away = rng.dirichlet(np.ones(3), size=shape), rng.normal(size=(3, *shape))
         parts = np.moveaxis(weight, -1, 0), m + away / 2, s * rng.uniform(0.5, 1.2, size=(3, *shape))
         return ts.Prediction.from_mixture(*parts, law=kind.partition(" ")[2] or "normal"), y
-    if kind == "histogram":
-        edges = np.linspace(-14, 14, 57)
+    if kind.startswith("histogram"):
+        tails = kind.partition(" ")[2] or "none"
+        edges = np.linspace(-14, 14, 57) if tails == "none" else np.linspace(-3, 3, 13)
         share = np.diff(stats.norm.cdf(edges.reshape(-1, *[1] * len(shape)), m, s), axis=0)
-        return ts.Prediction.from_histogram(edges, share), y
+        return ts.Prediction.from_histogram(edges, share, tails=tails), y
     if kind == "gamma":
         shapes = rng.uniform(1.0, 6.0, size=shape)
         return ts.Prediction.from_scipy(stats.gamma(shapes, scale=s)), stats.gamma(shapes, scale=s).rvs(
@@ -50,7 +51,17 @@ def made(
     return ts.Prediction.from_scipy(stats.cauchy(m, s)), m + s * rng.standard_cauchy(shape)
 
 
-KINDS = ["samples", "quantiles", "mixture", "mixture laplace", "histogram", "gamma", "student", "cauchy"]
+KINDS = [
+    "samples",
+    "quantiles",
+    "mixture",
+    "mixture laplace",
+    "histogram",
+    "histogram halfnormal",
+    "gamma",
+    "student",
+    "cauchy",
+]
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -144,7 +155,9 @@ def test_quantile_cdf_density_and_samples_agree(kind):
         np.testing.assert_allclose(np.exp(prediction.logpdf(y)), slope, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["mixture", "mixture laplace", "histogram", "gamma", "student"])
+@pytest.mark.parametrize(
+    "kind", ["mixture", "mixture laplace", "histogram", "histogram halfnormal", "gamma", "student"]
+)
 def test_crps_is_the_integral(kind):
     prediction, y = made(kind, 1000)
     for place in range(0, 1000, 100):

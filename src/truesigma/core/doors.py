@@ -1,5 +1,6 @@
 """Predictions from what a model gives: samples, quantiles, a mixture, a histogram, a law of scipy.stats."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from .arrays import Host, as_array, like, to_host
 from .checks import check_axes, check_choice, check_level, check_mask
 from .errors import Refusal
 from .law import LAWS, Laplace, Law, Normal, Student
-from .laws.histogram import Histogram
+from .laws.histogram import HALF, Histogram, Tails
 from .laws.mixture import Mixture
 from .laws.quantiles import Quantiles
 from .laws.samples import Samples
@@ -103,7 +104,8 @@ def from_mixture(
     )
 
 
-def from_histogram(edges: Any, probability: Any, mask: Any = None) -> Prediction:
+def from_histogram(edges: Any, probability: Any, tails: Tails = "none", mask: Any = None) -> Prediction:
+    check_choice("tails", tails, "none", "halfnormal")
     share, example = _last("probability", probability, 0, "bin, case, output...")
     ends = to_host(as_array("edges", edges)).astype(np.float64)
     ends = np.moveaxis(ends, 0, -1)
@@ -119,9 +121,19 @@ def from_histogram(edges: Any, probability: Any, mask: Any = None) -> Prediction
         )
     share = share / share.sum(axis=-1, keepdims=True)
     middle, width = (ends[..., :-1] + ends[..., 1:]) / 2, np.diff(ends)
+    spread = width**2 / 12
+    if tails == "halfnormal":
+        if share.shape[-1] < 2:
+            raise Refusal("there is one bin, which cannot be both tails; expected two or more.")
+        for k, edge, side in ((0, 1, -1), (-1, -2, 1)):
+            size = width[..., k] / HALF
+            middle[..., k] = ends[..., edge] + side * size * math.sqrt(2 / math.pi)
+            spread[..., k] = size**2 * (1 - 2 / math.pi)
     mean = (share * middle).sum(axis=-1)
-    variance = (share * (width**2 / 12 + (middle - mean[..., None]) ** 2)).sum(axis=-1)
-    return _made(example, mean, variance, mask, lambda m, s: Histogram(standardised(ends, m, s), share))
+    variance = (share * (spread + (middle - mean[..., None]) ** 2)).sum(axis=-1)
+    return _made(
+        example, mean, variance, mask, lambda m, s: Histogram(standardised(ends, m, s), share, tails)
+    )
 
 
 def from_scipy(frozen: Any, mask: Any = None) -> Prediction:

@@ -9,7 +9,7 @@ place afterwards changes the value, too, and should give a copy.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Never, TypeVar
+from typing import Any, Literal, NamedTuple, Never, TypeVar
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -325,15 +325,20 @@ class Prediction:
         return from_mixture(weight, location, scale, law, mask)
 
     @staticmethod
-    def from_histogram(edges: Any, probability: Any, *, mask: Any = None) -> "Prediction":
+    def from_histogram(
+        edges: Any, probability: Any, *, tails: Literal["none", "halfnormal"] = "none", mask: Any = None
+    ) -> "Prediction":
         """Of probabilities of bins, (bin, case, output...), with edges common to all or (edge, case, output...).
+
+        With `tails="halfnormal"` the outer bins have no end: they are half-normal laws from their inner edge on, with
+        half of their probability within the bin, as TabPFN has them.
 
         >>> Prediction.from_histogram([0.0, 1.0, 3.0], [[0.5], [0.5]]).quantile(0.75)
         array([2.])
         """
         from .doors import from_histogram
 
-        return from_histogram(edges, probability, mask)
+        return from_histogram(edges, probability, tails, mask)
 
     @staticmethod
     def from_scipy(frozen: Any, *, mask: Any = None) -> "Prediction":
