@@ -73,6 +73,7 @@ def test_the_tables_are_those_of_the_measured_numbers(monkeypatch):
     text = (DOCS / "cases.md").read_text(encoding="utf-8")
     for name, table in script("measure_cases").tables().items():
         assert table in text, f"the table {name} of cases.md is not that of assets/*.csv"
+    assert script("measure_own_law").table() in (DOCS / "choosing.md").read_text(encoding="utf-8")
     assert script("measure_peers").table() in (DOCS / "peers.md").read_text(encoding="utf-8")
     for package in ("ngboost", "xgboost"):
         pytest.importorskip(package)
