@@ -45,6 +45,9 @@ def run(
                 say("reading the images and timing a few steps; nothing is written")
                 ahead = plan_project(recipe, out, device=device)
                 return deliver("\n".join(ahead.lines()), ahead.to_dict(), json)
+            from ..imaging.training.devices import keep_memory
+
+            keep_memory()
             made = run_project(
                 recipe,
                 out,

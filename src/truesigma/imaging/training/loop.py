@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,10 @@ def _go_on(
         while not (stopped or done(state.rows, recipe)):
             began = time.monotonic()
             set_rate(optimizer, rate(state.rows, recipe))
-            sums = train_epoch(job, stepping, meter, len(state.rows) + 1)
+            pace = partial(_set_rate_within, optimizer, state.rows, recipe)
+            sums = train_epoch(
+                job, stepping, meter, len(state.rows) + 1, pace if recipe.schedule == "cosine" else None
+            )
             trained = time.monotonic()
             average_buffers(net, job.processes)
             if recipe.settle and len(state.rows) + 1 == recipe.epochs:
@@ -225,6 +229,13 @@ def _go_on(
     finally:
         watch.close()
         board.close()
+
+
+def _set_rate_within(
+    optimizer: Optimizer, rows: Sequence[Mapping[str, Any]], recipe: TrainingRecipe, into: float
+) -> None:
+    """Set the rate of a step, from the share of its epoch that is done: a short schedule has too few epochs for it."""
+    set_rate(optimizer, rate(rows, recipe, into))
 
 
 def _measured(

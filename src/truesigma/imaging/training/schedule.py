@@ -53,19 +53,21 @@ def plateau(rows: Rows, recipe: TrainingRecipe) -> Plateau:
     return state
 
 
-def rate(rows: Rows, recipe: TrainingRecipe) -> float:
-    """The learning rate of the epoch that follows these.
+def rate(rows: Rows, recipe: TrainingRecipe, into: float = 0.5) -> float:
+    """The learning rate in the epoch that follows these; along a cosine it changes within it.
 
-    >>> recipe = TrainingRecipe(epochs=4, learning_rate=1, schedule="cosine")
-    >>> [round(rate([{}] * epoch, recipe), 3) for epoch in range(4)]
+    into: the share of that epoch that is done.
+
+    >>> recipe = TrainingRecipe(epochs=2, learning_rate=1, schedule="cosine")
+    >>> [round(rate([{}] * epoch, recipe, into), 3) for epoch in range(2) for into in (0, 0.5)]
     [1.0, 0.854, 0.5, 0.146]
     """
     if recipe.schedule == "plateau":
         return plateau(rows, recipe).rate
-    rise = int(recipe.warm_up * recipe.epochs)
-    if len(rows) < rise:
-        return recipe.learning_rate * (len(rows) + 1) / (rise + 1)
-    return recipe.learning_rate * (1 + math.cos(math.pi * (len(rows) - rise) / (recipe.epochs - rise))) / 2
+    at, rise = len(rows) + into, recipe.warm_up * recipe.epochs
+    if at < rise:
+        return recipe.learning_rate * at / rise
+    return recipe.learning_rate * (1 + math.cos(math.pi * (at - rise) / (recipe.epochs - rise))) / 2
 
 
 def done(rows: Rows, recipe: TrainingRecipe) -> bool:
