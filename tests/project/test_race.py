@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from truesigma.core.values import Prediction
 from truesigma.files.disk import read_json
 from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.training.schedule import smoothed
@@ -121,16 +123,21 @@ def test_patients_are_drawn_whole() -> None:
     rng = np.random.default_rng(0)
     whose = np.repeat(np.arange(10), 12)
     apart = rng.normal(0.3, 1.0, 10)[whose]
-    scores = [np.full(120, 2.0), 2.0 + apart]
+    scores = [np.full(120, 9.0), 9.0 + apart]
 
     class Valid:
         name = tuple(map(str, range(120)))
         together = tuple(map(str, whose))
+        target = torch.zeros(120, 1)
+
+    class Train:
+        target = torch.tensor([[-1.0], [0.0], [1.0]])  # of which the sd is 1
 
     class Data:
-        splits = {"valid": Valid}
+        splits = {"valid": Valid, "train": Train}
 
-    found = [(each, 5, 1.0) for each in scores]
+    # A CRPS is that of an error far from 0, with hardly any sigma.
+    found = [race.Guess(Prediction(each[:, None], variance=1e-12), 5, 1.0) for each in scores]
     rows = race._compared(1, ["a", "b"], found, Data)
     best = int(apart.mean() < 0)
     wide = rows[1 - best]

@@ -13,15 +13,30 @@ SIDES = (112, 176, 256)  # pixels of the longest side
 APART = 1.2  # ratio below which two sides are as good as one
 PRETRAINED = 160  # pixels of the longest side, for a network that takes ten times as long
 SKEWED = 0.25  # share of the targets' range below which their median lies
+ENOUGH, FEW = 15, 3  # epochs that a network needs at least: one that starts anew, and one that does not
 RATE, PUBLISHED_RATE = 2e-3, 2e-4  # of new weights, and of those that start from published ones
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A candidate plan: settings of a project, by table."""
+    """A candidate plan: settings of a project, by table.
+
+    least: epochs below which it is not worth trying; 1 if it has no more, since its features are given.
+    """
 
     name: str
     settings: Mapping[str, Mapping[str, Any]]
+    least: int
+
+    @property
+    def fitted(self) -> bool:
+        """Whether nothing is trained: the best linear reading of features, at once."""
+        return self.least == 1
+
+    def beside(self, other: "Contender") -> "Contender":
+        """The mean of networks by this plan and by one whose features are given, which sees the same images."""
+        both = " + ".join(str(one.settings["network"]["backbone"]) for one in (self, other))
+        return _with(self, f"{self.name} + {other.name}", network={"backbone": both})
 
 
 def plans_of(project: Project, data: "DataSet") -> list[Contender]:
@@ -32,7 +47,8 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     longest = max(space)
     if len(space) == 3:
         shares = [0.7, 1.0] if min(space) > 32 else [1.0]
-        return [_plan(project, space, "small3d", "small3d", share * longest) for share in shares]
+        nets = [_plan(project, space, "small3d", "small3d", share * longest) for share in shares]
+        return [_plan(project, space, "cells", "cells", longest, least=1), *nets]
     sides = [side for side in SIDES if side * APART < longest]
     sides = [*sides, min(SIDES[-1], longest)]
     small = _plan(project, space, "small", "pooled", sides[0])
@@ -46,7 +62,7 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     ]
     plans = [small, *residual]
     if project.network.weights or packaged() is not None:
-        plans.append(_pretrained(project, space))
+        plans = [_pretrained(project, space, frozen=True), *plans, _pretrained(project, space)]
     # Where a few cases have many times as much as most, errors grow with the target, as those of counts do.
     skewed = bool((data.splits["train"].target.median(0).values < SKEWED).all())
     if skewed and bool((data.offset >= 0).all()) and project.network.likelihood == "gaussian":
@@ -54,9 +70,10 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     return plans
 
 
-def _pretrained(project: Project, space: Sequence[int]) -> Contender:
-    """The plan that starts from published weights, or from the file that the user has given."""
-    plan = _plan(project, space, "pretrained", "efficientnet_lite0:settled=true", PRETRAINED)
+def _pretrained(project: Project, space: Sequence[int], frozen: bool = False) -> Contender:
+    """The plan that starts from published weights, or from the file that the user has given; frozen: ends there."""
+    name, how, least = ("features", "frozen", 1) if frozen else ("pretrained", "settled", FEW)
+    plan = _plan(project, space, name, f"efficientnet_lite0:{how}=true", PRETRAINED, least)
     given = project.network.weights
     each = project.options.get("normalise") == "image"
     return _with(
@@ -75,10 +92,12 @@ def _rooted(plan: Contender) -> Contender:
 def _with(plan: Contender, name: str, **settings: Mapping[str, Any]) -> Contender:
     """The plan by another name, with some settings changed."""
     changed = {table: {**plan.settings[table], **values} for table, values in settings.items()}
-    return Contender(name, {**plan.settings, **changed})
+    return Contender(name, {**plan.settings, **changed}, plan.least)
 
 
-def _plan(project: Project, space: Sequence[int], name: str, backbone: str, longest: float) -> Contender:
+def _plan(
+    project: Project, space: Sequence[int], name: str, backbone: str, longest: float, least: int = ENOUGH
+) -> Contender:
     """The plan of a backbone that starts anew, for images whose longest side has so many pixels, or as many as now."""
     by = min(1.0, longest / max(space))
     settings: dict[str, dict[str, Any]] = {
@@ -93,7 +112,7 @@ def _plan(project: Project, space: Sequence[int], name: str, backbone: str, long
         "train": {"batch": 16, "learning_rate": RATE},
         "sample": {"method": "ensemble"},
     }
-    return Contender(f"{name} {round(by * max(space))}", settings)
+    return Contender(f"{name} {round(by * max(space))}", settings, least)
 
 
 def _smaller(project: Project, space: Sequence[int], by: float) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _try(work: Work) -> Any:
     recipe = project.training
     nets = [
         build(
-            project.backbone, work.data.channels, work.data.outputs, recipe,
+            project.backbone(), work.data.channels, work.data.outputs, recipe,
             variances=project.network.variances, seed=k, inputs=len(work.data.inputs),
             link=project.network.link,
             # Says at once if they are not available.

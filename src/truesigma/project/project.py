@@ -75,7 +75,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("draws", 2), ("members", 2), ("batch", 1), ("seed", 0)):
+        for name, least in (("draws", 2), ("members", 1), ("batch", 1), ("seed", 0)):
             check_whole(f"sample.{name}", getattr(self, name), least)
         known = ("dropout", "ensemble", *names("sigmas"))
         if ".py" not in self.method and self.method.partition(":")[0] not in known:
@@ -191,10 +191,13 @@ class Project:
         """The folder of the data set."""
         return self.home / self.root
 
-    @property
-    def backbone(self) -> str:
-        """The network's backbone; a file is looked for next to the recipe."""
-        name = self.network.backbone
+    def backbone(self, member: int = 0) -> str:
+        """The backbone of a network; of several, with " + " between them, each has its share of the networks.
+
+        A file is looked for next to the recipe.
+        """
+        names = self.network.backbone.split(" + ")
+        name = names[member * len(names) // max(self.sample.networks, len(names))]
         return str(self.home / name) if ".py" in name else name
 
     @property
@@ -206,7 +209,8 @@ class Project:
     @property
     def code(self) -> list[str]:
         """The Python files that the recipe names: the user has named them, so they may be executed."""
-        named = ("".join(name.rpartition(".py")[:2]) for name in (self.backbone, self.dataset, self.sigma))
+        names = [*map(self.backbone, range(self.sample.networks)), self.dataset, self.sigma]
+        named = ("".join(name.rpartition(".py")[:2]) for name in dict.fromkeys(names))
         return list(filter(None, named))
 
     def results(self, out: str | Path | None = None) -> Path:

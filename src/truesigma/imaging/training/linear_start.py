@@ -32,10 +32,17 @@ def fit_mean(net: TwoHead, data: DataSet, device: str) -> None:
         features.append(seen if beside is None else torch.cat([seen, beside], 1))
         targets.append(batch.target)
     x, y = torch.cat(features).cpu().double(), torch.cat(targets).cpu().double()
-    weight, bias = ridge(x, (y.clamp(min=0) + TINY).sqrt() if net.link else y)
-    net.mean.weight.copy_(weight.T)
+    # Large weights of features that hardly vary would be spoilt by training; where there is none, all count alike.
+    unit = x.std(0).clamp(min=TINY) if is_frozen(net) else torch.ones(1, dtype=x.dtype)
+    weight, bias = ridge(x / unit, (y.clamp(min=0) + TINY).sqrt() if net.link else y)
+    net.mean.weight.copy_(weight.T / unit)
     net.mean.bias.copy_(bias)
     net.train()
+
+
+def is_frozen(net: nn.Module) -> bool:
+    """Tell whether a network's features are given, so that its heads are fitted, not trained."""
+    return bool(getattr(getattr(net, "backbone", None), "frozen", False))
 
 
 def ridge(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

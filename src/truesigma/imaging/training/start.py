@@ -1,6 +1,7 @@
 """Train on a data set by its name, and record how it is read, so that prediction needs only the run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..network.two_head import TwoHead, build
 from ..network.weights import is_whole
 from ..recipe import TrainingRecipe
 from .folder import LAST
-from .linear_start import fit_mean
+from .linear_start import fit_mean, is_frozen
 from .loop import Trained, train
 
 
@@ -74,8 +75,12 @@ def train_run(
         seed=seed,
         inputs=len(data.inputs),
     )
-    if linear_start and not begun and (pretrained or (weights and not is_whole(weights))):
+    frozen = is_frozen(net)
+    if not begun and (frozen or (linear_start and (pretrained or (weights and not is_whole(weights))))):
         fit_mean(net, data, device)
+    if frozen:  # one epoch, for the heads' statistics; what is fitted stays
+        net.mean.requires_grad_(False)
+        recipe = replace(recipe, epochs=1)
     if say is not None:
         done = int(read_values(folder / LAST)["epoch"]) if begun else 0
         if done < recipe.epochs:
