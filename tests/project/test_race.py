@@ -1,6 +1,7 @@
 """Plans compete on validation cases; what wins is kept, and gives the same bits again."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ from PIL import Image
 
 from truesigma.core.values import Prediction
 from truesigma.files.disk import read_json
+from truesigma.files.store import read
+from truesigma.imaging.backbones import efficientnet_lite0
 from truesigma.imaging.network.tensors import read_state
+from truesigma.imaging.prediction.runs import open_runs
 from truesigma.imaging.training.schedule import smoothed
-from truesigma.project import race
+from truesigma.project import contenders, race
 from truesigma.project.project import read_project
 from truesigma.project.run import run_project
 
@@ -38,6 +42,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Bars of some length, half of them in each of two splits of 24 for validation and for test."""
     monkeypatch.setattr(race, "_epoch_seconds", lambda work: 0.1)
     monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(contenders, "ENOUGH", 2)
+    monkeypatch.setattr(efficientnet_lite0, "packaged", lambda: None)
     monkeypatch.setattr(race, "MOST_NETWORKS", 2)
     rng = np.random.default_rng(0)
     lines = ["image,length,split"]
@@ -137,7 +143,9 @@ def test_patients_are_drawn_whole() -> None:
         splits = {"valid": Valid, "train": Train}
 
     # A CRPS is that of an error far from 0, with hardly any sigma.
-    found = [race.Guess(Prediction(each[:, None], variance=1e-12), 5, 1.0) for each in scores]
+    found = [
+        race.Guess(Prediction(each[:, None], variance=np.full((120, 1), 1e-12)), 5, 1.0) for each in scores
+    ]
     rows = race._compared(1, ["a", "b"], found, Data)
     best = int(apart.mean() < 0)
     wide = rows[1 - best]
@@ -145,3 +153,79 @@ def test_patients_are_drawn_whole() -> None:
     assert rows[best].behind == rows[best].low == rows[best].high == 0
     assert (wide.high - wide.low) / 2 == pytest.approx(expected, rel=0.2)
     assert wide.behind == pytest.approx(abs(apart.mean()))
+
+
+@pytest.fixture
+def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Bright bodies of some volume in noise."""
+    monkeypatch.setattr(race, "_epoch_seconds", lambda work: 0.1)
+    monkeypatch.setattr(race, "MOST", 2)
+    monkeypatch.setattr(contenders, "ENOUGH", 2)
+    rng = np.random.default_rng(0)
+    lines = ["image,volume,split"]
+    for k in range(64):
+        long = int(rng.integers(4, 16))
+        image = rng.normal(0, 0.2, (20, 20, 20)).astype(np.float32)
+        image[4 : 4 + long, 5:15, 6:14] += 1
+        np.save(tmp_path / f"{k}.npy", image)
+        lines.append(f"{k}.npy,{80 * long},{['train', 'train', 'valid', 'test'][k % 4]}")
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    recipe = (
+        RECIPE.replace('"length"', '"volume"')
+        .replace('"px"', '"voxels"')
+        .replace("size = 144", "dimensions = 3")
+    )
+    (tmp_path / "recipe.toml").write_text(recipe.format(plan="race", minutes=2.0))
+    return tmp_path
+
+
+def test_what_is_fitted_at_once_competes_alone_and_in_the_mean(volumes: Path) -> None:
+    """Two epochs of a network know nothing beside a ridge regression on means of cells, which is one network."""
+    made = run_project(volumes / "recipe.toml", volumes / "first", device="cpu", say=None)
+    kept = read_json(volumes / "first" / "run.json")
+    assert {one["plan"] for one in kept["tried"]} == {"cells 20", "small3d 20", "small3d 20 + cells 20"}
+    assert kept["plan"] == "cells 20"
+    assert (kept["settings"]["train"]["epochs"], kept["settings"]["sample"]["members"]) == (1, 1)
+    test = read(made.folder / "test.npz")
+    assert np.std(test.target - test.prediction.location) < 0.3 * np.std(test.target)
+
+
+def test_a_mean_of_two_plans_is_carried_out(volumes: Path) -> None:
+    (volumes / "recipe.toml").write_text(
+        (volumes / "recipe.toml")
+        .read_text()
+        .replace("[train]", "[train]\nepochs = 2")
+        .replace('plan = "race"', "")
+        .replace("[report]", '[sample]\nmethod = "ensemble"\nmembers = 2\n[report]')
+        .replace("[network]", '[network]\nbackbone = "small3d + cells"')
+    )
+    made = run_project(volumes / "recipe.toml", volumes / "both", device="cpu", say=None)
+    runs = open_runs([volumes / "both" / "runs" / str(k) for k in range(2)], device="cpu")
+    assert [run.net.plan["backbone"] for run in runs] == ["small3d", "cells"]
+    assert "1 epoch," in made.done["train 1"]["words"]
+    test = read(made.folder / "test.npz")
+    assert test.prediction.location == pytest.approx(test.draws.mean.mean(0))
+
+
+def test_the_mean_of_two_guesses_has_their_spread() -> None:
+    one = race.Guess(Prediction(np.array([[1.0]]), variance=np.array([[0.2]])), 5, 1.0)
+    other = race.Guess(Prediction(np.array([[3.0]]), variance=np.array([[0.4]])), 1, 0.1)
+    both = race.mean_of(one, other)
+    assert (both.prediction.location.item(), both.prediction.variance.item()) == (2.0, pytest.approx(1.3))
+    assert both.epochs == 5
+
+
+def test_plans_without_time_for_a_schedule_do_not_compete() -> None:
+    """Of a slow network there would be three epochs: the quick one has all the time, and may be the only one."""
+
+    class Here:
+        device = "cpu"
+
+    plan = contenders.Contender("quick", {}, 15)
+    ready = [race.Entrant(plan, Here, 0.5), race.Entrant(replace(plan, name="slow"), Here, 9.0)]
+    said: list[str] = []
+    assert [one.plan.name for one in race._able(ready, 60.0, said.append)] == ["quick"]
+    assert len(said) == 1
+    assert "slow does not compete" in said[0]
+    assert len(race._able(ready, 6000.0, said.append)) == 2
+    assert race._able(ready[1:], 60.0, said.append) == []

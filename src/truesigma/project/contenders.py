@@ -96,7 +96,7 @@ def _with(plan: Contender, name: str, **settings: Mapping[str, Any]) -> Contende
 
 
 def _plan(
-    project: Project, space: Sequence[int], name: str, backbone: str, longest: float, least: int = ENOUGH
+    project: Project, space: Sequence[int], name: str, backbone: str, longest: float, least: int = 0
 ) -> Contender:
     """The plan of a backbone that starts anew, for images whose longest side has so many pixels, or as many as now."""
     by = min(1.0, longest / max(space))
@@ -112,7 +112,7 @@ def _plan(
         "train": {"batch": 16, "learning_rate": RATE},
         "sample": {"method": "ensemble"},
     }
-    return Contender(f"{name} {round(by * max(space))}", settings, least)
+    return Contender(f"{name} {round(by * max(space))}", settings, least or ENOUGH)
 
 
 def _smaller(project: Project, space: Sequence[int], by: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ CLASSIFIERS = ("fc.", "classifier.", "head.", "head_fc.", "last_linear.")
 def load_weights(net: nn.Module, file: str | Path) -> None:
     """Read weights into a network, in place.
 
-    A file whose names begin with `backbone.` is a whole network's and must fit exactly. Any other is a
+    A file with names that begin with `backbone.` or `log_variance.` is a whole network's and must fit exactly. Any other is a
     backbone's: it goes into `net.backbone`, its classifier is left out, and a first convolution for another number
     of channels is adapted (the sum over its channels, shared out evenly).
     net: from `build`. file: safetensors, or torch's own format with plain tensors (nothing is unpickled).
@@ -55,7 +55,7 @@ def is_whole(file: str | Path) -> bool:
 
 
 def _whole(state: Mapping[str, Tensor]) -> bool:
-    return any(name.startswith("backbone.") for name in state)
+    return any(name.startswith(("backbone.", "log_variance.")) for name in state)
 
 
 def _read(file: Path) -> dict[str, Tensor]:

@@ -100,13 +100,16 @@ def check_detached(net: nn.Module, data: DataSet) -> None:
     two = next(batches(data.splits["train"], 2, prepare=data.prepare, device=device)).images
     named = {name: parameter for name, parameter in net.named_parameters() if parameter.requires_grad}
     with guarded_generators(device), modes(net, lambda _: False):
+        heads = [head for head in pair(net(two)) if head.requires_grad]
         reached = [
             {name for name, slope in zip(named, slopes) if slope is not None}
-            for head in pair(net(two))
+            for head in heads
             for slopes in [
                 torch.autograd.grad(head.sum(), list(named.values()), retain_graph=True, allow_unused=True)
             ]
         ]
+    if len(reached) < 2:  # a mean that is fitted, not trained
+        return
     if shared := [name for name in named if name in reached[0] & reached[1]]:
         raise ValueError(
             f"loss = 'faithful' needs a variance that does not train what the mean is made of, and both train "
