@@ -17,9 +17,9 @@ CLASSIFIERS = ("fc.", "classifier.", "head.", "head_fc.", "last_linear.")
 def load_weights(net: nn.Module, file: str | Path) -> None:
     """Read weights into a network, in place.
 
-    A file with names that begin with `backbone.` or `log_variance.` is a whole network's and must fit exactly. Any other is a
-    backbone's: it goes into `net.backbone`, its classifier is left out, and a first convolution for another number
-    of channels is adapted (the sum over its channels, shared out evenly).
+    A file with names that begin with `backbone.` or `log_variance.` is a whole network's and must fit exactly. Any
+    other is a backbone's: it goes into `net.backbone`, its classifier is left out, and a first convolution for another
+    number of channels is adapted (the sum over its channels, shared out evenly).
     net: from `build`. file: safetensors, or torch's own format with plain tensors (nothing is unpickled).
     """
     state = _read(Path(file))
