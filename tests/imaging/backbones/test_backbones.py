@@ -9,6 +9,7 @@ from torch import nn
 from truesigma.core import plugins
 from truesigma.imaging.backbones import (
     any_timm,
+    cells,
     densenet201,
     efficientnet_b4,
     efficientnet_lite0,
@@ -27,7 +28,15 @@ LARGE = {
 
 
 def test_every_file_of_the_folder_is_tested_here() -> None:
-    assert set(plugins.names("backbones")) == {*LARGE, "small", "small3d", "any_timm", "points", "pooled"}
+    assert set(plugins.names("backbones")) == {
+        *LARGE,
+        "small",
+        "small3d",
+        "any_timm",
+        "points",
+        "pooled",
+        "cells",
+    }
 
 
 @pytest.mark.parametrize(("name", "features"), LARGE.items())
@@ -36,6 +45,27 @@ def test_large_networks_give_what_they_announce(name: str, features: int) -> Non
     assert announced == features
     with torch.no_grad():
         assert net.eval()(torch.zeros(2, 1, 64, 64)).shape == (2, features)
+
+
+def test_cells_are_means_of_the_volume_and_of_its_slopes() -> None:
+    net, features = cells.build(2, cells=3)
+    volume = torch.rand(1, 2, 9, 6, 12, generator=torch.Generator().manual_seed(0))
+    made = net(volume).reshape(2, 2, 3, 3, 3)
+    assert features == made.numel()
+    wrapped = torch.nn.functional.pad(volume, (1,) * 6, mode="circular")[0]
+    for channel, a, b, c in ((0, 0, 0, 0), (1, 2, 1, 2), (0, 1, 2, 0)):
+        steep = [
+            sum(
+                ((wrapped[channel, i + 2 * (axis == 0) + (axis != 0), j + 2 * (axis == 1) + (axis != 1),
+                          k + 2 * (axis == 2) + (axis != 2)]
+                  - wrapped[channel, i + (axis != 0), j + (axis != 1), k + (axis != 2)]) / 2) ** 2
+                for axis in range(3)
+            ) ** 0.5
+            for i in range(3 * a, 3 * a + 3) for j in range(2 * b, 2 * b + 2) for k in range(4 * c, 4 * c + 4)
+        ]  # fmt: skip
+        cell = volume[0, channel, 3 * a : 3 * a + 3, 2 * b : 2 * b + 2, 4 * c : 4 * c + 4]
+        assert made[0, channel, a, b, c] == pytest.approx(cell.mean(), abs=1e-6)
+        assert made[1, channel, a, b, c] == pytest.approx(float(torch.stack(steep).mean()), abs=1e-5)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 7])
