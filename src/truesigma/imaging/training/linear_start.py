@@ -37,6 +37,7 @@ def fit_mean(net: TwoHead, data: DataSet, device: str) -> None:
     weight, bias = ridge(x / unit, (y.clamp(min=0) + TINY).sqrt() if net.link else y)
     net.mean.weight.copy_(weight.T / unit)
     net.mean.bias.copy_(bias)
+    net.mean.requires_grad_(not is_frozen(net))
     net.train()
 
 

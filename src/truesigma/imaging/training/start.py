@@ -75,12 +75,10 @@ def train_run(
         seed=seed,
         inputs=len(data.inputs),
     )
-    frozen = is_frozen(net)
-    if not begun and (frozen or (linear_start and (pretrained or (weights and not is_whole(weights))))):
+    linear = linear_start and bool(pretrained or (weights and not is_whole(weights)))
+    if not begun and (linear or is_frozen(net)):
         fit_mean(net, data, device)
-    if frozen:  # one epoch, for the heads' statistics; what is fitted stays
-        net.mean.requires_grad_(False)
-        recipe = replace(recipe, epochs=1)
+    recipe = replace(recipe, epochs=1) if is_frozen(net) else recipe  # what is fitted stays
     if say is not None:
         done = int(read_values(folder / LAST)["epoch"]) if begun else 0
         if done < recipe.epochs:
