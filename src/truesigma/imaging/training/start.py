@@ -76,9 +76,8 @@ def train_run(
         inputs=len(data.inputs),
     )
     linear = linear_start and bool(pretrained or (weights and not is_whole(weights)))
-    if not begun and (linear or is_frozen(net)):
-        fit_mean(net, data, device)
-    recipe = replace(recipe, epochs=1) if is_frozen(net) else recipe  # what is fitted stays
+    if begin(net, data, device, linear and not begun, begun):
+        recipe = replace(recipe, epochs=1)
     if say is not None:
         done = int(read_values(folder / LAST)["epoch"]) if begun else 0
         if done < recipe.epochs:
