@@ -41,6 +41,13 @@ def fit_mean(net: TwoHead, data: DataSet, device: str) -> None:
     net.train()
 
 
+def begin(net: TwoHead, data: DataSet, device: str, *, published: bool, begun: bool) -> bool:
+    """Fit the mean if the features are published or given, and tell whether nothing else is left to train."""
+    if not begun and (published or is_frozen(net)):
+        fit_mean(net, data, device)
+    return is_frozen(net)
+
+
 def is_frozen(net: nn.Module) -> bool:
     """Tell whether a network's features are given, so that its heads are fitted, not trained."""
     return bool(getattr(getattr(net, "backbone", None), "frozen", False))

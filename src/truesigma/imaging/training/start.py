@@ -13,7 +13,7 @@ from ..network.two_head import TwoHead, build
 from ..network.weights import is_whole
 from ..recipe import TrainingRecipe
 from .folder import LAST
-from .linear_start import fit_mean, is_frozen
+from .linear_start import begin
 from .loop import Trained, train
 
 
@@ -75,15 +75,14 @@ def train_run(
         seed=seed,
         inputs=len(data.inputs),
     )
-    linear = linear_start and bool(pretrained or (weights and not is_whole(weights)))
-    if begin(net, data, device, linear and not begun, begun):
+    published = linear_start and bool(pretrained or (weights and not is_whole(weights)))
+    if begin(net, data, device, published=published, begun=begun):
         recipe = replace(recipe, epochs=1)
     if say is not None:
         done = int(read_values(folder / LAST)["epoch"]) if begun else 0
-        if done < recipe.epochs:
-            say(_data_line(data))
-            say(_plan_line(net, recipe, likelihood, precision, device, devices, seed))
-        say(f"{folder}: {_progress(done, recipe.epochs)}")
+        plan = _plan_line(net, recipe, likelihood, precision, device, devices, seed)
+        said = [_data_line(data), plan] if done < recipe.epochs else []
+        say("\n".join([*said, f"{folder}: {_progress(done, recipe.epochs)}"]))
     return train(
         net,
         data,
