@@ -10,10 +10,7 @@ import numpy as np
 from ..core.law import Undefined
 from ..core.scores import Sum
 from ..core.sketches import Sketch
-from ..files.disk import BadFile, reading, write_atomically
-from ..files.npz import list_members, open_members, read_members
-
-ARRAYS = ("array", "bits")  # of a sum, which its header names
+from ..files.disk import reading, write_atomically
 
 
 def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> None:
@@ -22,13 +19,13 @@ def write_sums(sums: Mapping[str, Sum], path: str | Path, *, task: str = "") -> 
     heads: dict[str, Any] = {"task": task} if task else {}
     for number, (key, value) in enumerate(sums.items()):
         if isinstance(value, Undefined):
-            heads[key] = {"kind": "undefined", "reason": str(value)}
+            heads[key] = {"reason": str(value)}
             continue
         name = f"a{number}"
         heads[key] = {"array": name}
         if isinstance(value, Sketch):
-            kind = {"kind": "points", "keep": value.keep, "ends": value.ends}
-            heads[key] |= {**kind, "in_cells": value.grid is not None, "bits": f"{name}b"}
+            heads[key] |= {"bits": f"{name}b", "in_cells": value.grid is not None}
+            heads[key] |= {"keep": value.keep, "ends": value.ends}
             arrays |= {name: value.sums, f"{name}b": value.bits}
         else:
             arrays[name] = np.asarray(value, dtype=np.float64)
@@ -52,37 +49,23 @@ def read_sums(path: str | Path, *, task: str = "") -> dict[str, Sum]:
     {'n': array([3.]), 'nll': Undefined('no density')}
     >>> folder.cleanup()
     """
-    try:
-        return _read(Path(path), task)
-    except BadFile as problem:
-        raise BadFile(f"{problem} Or remove it, and it is made anew.") from problem
-
-
-def _read(path: Path, task: str) -> dict[str, Sum]:
-    with reading(path, "is damaged, or holds no sums"):
-        # Not numpy's own reader, which takes the last of two arrays with one name, and takes bytes for an array.
-        members = open_members(path, list_members(path))
-        heads = json.loads(str(read_members(path, [members["heads"]])["heads"]))
-        stored = heads.pop("task", "")
-        if task and stored != task:
+    with (
+        reading(path, "is damaged, or holds no sums", "remove it, and it is made anew"),
+        np.load(path, allow_pickle=False) as stored,
+    ):
+        heads = json.loads(str(stored["heads"]))
+        if heads.pop("task", "") != task and task:
             raise ValueError("they are of another task, or of another version")
-        asked = {
-            head[name]: members[head[name]] for head in heads.values() for name in ARRAYS if name in head
-        }
-        arrays = read_members(path, asked.values())
-        return {
-            key: _value(head, *[arrays[head[name]] if name in head else None for name in ARRAYS])
-            for key, head in heads.items()
-        }
+        return {key: _value(head, stored) for key, head in heads.items()}
 
 
-def _value(head: Mapping[str, Any], array: Any, bits: Any) -> Sum:
-    kind = head.get("kind")
-    if kind == "undefined":
+def _value(head: Mapping[str, Any], stored: Mapping[str, Any]) -> Sum:
+    if "reason" in head:
         return Undefined(head["reason"])
-    if kind == "points":
-        low, high = head["ends"]
-        if head["in_cells"]:
-            return Sketch.in_cells(bits, list(array), (low, high), head["keep"])
-        return Sketch(bits, array, (low, high), head["keep"])
-    return array
+    array = np.asarray(stored[head["array"]], dtype=np.float64)
+    if "bits" not in head:
+        return array
+    bits, (low, high) = stored[head["bits"]], head["ends"]
+    if head["in_cells"]:
+        return Sketch.in_cells(bits, list(array), (low, high), head["keep"])
+    return Sketch(bits, array, (low, high), head["keep"])
