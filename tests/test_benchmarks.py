@@ -45,40 +45,6 @@ def test_conformal_bounds_are_the_peers():
         assert row["equal"], row
 
 
-def row_of(n, library="numpy"):
-    seconds = {"sum": 0.001, "ours": 0.03, "netcal: UCE": 0.3, "netcal: QCE": 1.2}
-    return {
-        "n": n,
-        "dtype": "float32",
-        "library": library,
-        "seconds": seconds,
-        "core_seconds": {**seconds, "ours": 0.05},
-        "passes": {"ours": 30.0},
-        "passes_by_cores": {"ours": 50.0},
-        "faster": {"netcal, same": 10.0, "netcal, all": 50.0},
-        "faster_by_cores": {"netcal, same": 6.0, "netcal, all": 20.0},
-        "memory": 12.3,
-    }
-
-
-def test_the_page_says_what_is_met():
-    """The worst row counts, and what was not measured is not called met."""
-    slow = row_of(10**7, "torch") | {"passes": {"ours": 90.0}, "passes_by_cores": {"ours": 130.0}}
-    result = {"hardware": "2 CPU cores", "load": 1.1, "versions": {}, "rows": [row_of(10**6), slow]}
-    page = load("page")
-    text = page.targets(result, result, None)
-    assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 90 | 130 | yes |" in text
-    text = page.targets(result | {"load": 3.5}, result, None)
-    assert "| passes of `sum`, 1e6 and 1e7 | 100, at best 40 | 90 | 130 | no |" in text
-    assert "all of netcal's, 1e6 and 1e7 | 25 | 50 | 20 | no |" in text
-    assert f"| GPU: copies of the arrays, 1e9 | 30 | {page.ABSENT} |  |  |" in text
-    gpu = row_of(10**9, "torch") | {"passes": {"ours": 28.0}}
-    text = page.targets(result, result, {"rows": [gpu | {"passes_by_cores": {}}]})
-    assert "| GPU: copies of the arrays, 1e9 | 30 | 28 |  | yes |" in text
-    text = page.targets(result, result, {"rows": [gpu | {"passes": {"ours": 31.0}, "passes_by_cores": {}}]})
-    assert "| GPU: copies of the arrays, 1e9 | 30 | 31 |  | no |" in text
-
-
 def test_the_page_is_what_the_results_say():
     page = load("page")
     assert (FOLDER.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page.page(page.stored())
@@ -102,12 +68,3 @@ def test_the_page_of_training_and_sampling_is_that_of_the_committed_results():
     results = {path.stem: json.loads(path.read_text()) for path in imaging.RESULTS.glob("*.json")}
     written = (FOLDER.parent / "docs" / "benchmarks-imaging.md").read_text(encoding="utf-8")
     assert imaging.page(results) == written
-    settings = {"batch": 4, "size": 64, "draws": 25, "clock": "cpu", "torch": "2.9"}
-    rows = [
-        {"network": "one", "way": "plain loop fp32", "ms": 500.0, "passes": 25.0},
-        {"network": "one", "way": "shared prefix fp32", "ms": 22.0, "passes": 1.1},
-    ]
-    text = imaging.page({"sampling_cpu": {"hardware": "1 CPU core", "settings": settings, "rows": rows}})
-    assert "batch 4, 64 x 64, 25 draws, time of the processor, torch 2.9." in text
-    assert "| one | shared prefix fp32 | 22 | 1.1 | 22.7x |" in text
-    assert "Training steps" not in text

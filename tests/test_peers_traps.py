@@ -12,7 +12,6 @@ from samples import Sample, draw
 
 from truesigma import Cases, Prediction, evaluate, metrics
 from truesigma.core import plugins
-from truesigma.core.bins import assign, bin_edges
 from truesigma.recalibrate import isotonic, sigma
 
 
@@ -47,15 +46,6 @@ def test_t4_six_true_outputs_cover_what_they_should():
     for level in (0.5, 0.95):
         assert metrics.coverage.score(p, y, level=level) == pytest.approx(level, abs=0.01)
     assert metrics.miscalibration_area.score(p, y) < 0.01
-
-
-def test_t8_bins_of_equal_mass_and_reprs_of_many_outputs():
-    sample = draw(3)
-    p = sample.prediction()
-    counts = np.bincount(assign(p.variance.ravel(), bin_edges(p.variance, bins=10, spacing="mass")))
-    assert counts.tolist() == [12] * 10
-    for value in (p, p.interval(0.9), sigma.fit(p, sample.target), Cases(p, sample.target)):
-        assert len(repr(value)) < 90
 
 
 def test_t11_the_factor_is_fitted_on_calibration_and_scored_on_test():

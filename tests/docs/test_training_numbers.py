@@ -1,10 +1,8 @@
 """What the docs say of training: tables, ratios and the choice of a loss are those of the measured numbers."""
 
-import math
 import tomllib
 from pathlib import Path
 
-import pytest
 from pages import script
 
 ROOT = Path(__file__).parents[2]
@@ -49,56 +47,3 @@ def test_the_default_is_the_best_way_or_within_its_error():
             assert made.difference(rows, name, way, made.DEFAULT, "coverage")[2] >= 0, (name, way)
     every = made.ratio(made.read(made.RESULTS), ["nuclei"], "before", made.DEFAULT, "rmse")
     assert every[0] > 1 / 0.9 > every[1] > 1  # better beyond chance; by a tenth by the estimate alone
-
-
-def test_the_rows_of_squared_errors_are_those_of_a_network_of_its_own():
-    """On two cores it was trained apart, and has the mean of `faithful`; all ways were timed there."""
-    made = script("measure_training")
-    found = {(row["set"], row["way"]): row for row in made.with_threads(made.read(made.RESULTS), 2)}
-    for name in made.SETS:
-        assert {way for of, way in found if of == name} == {"before", "faithful", "mse", "forest"}
-        mine, theirs = found[name, "mse"], found[name, "faithful"]
-        assert mine["seconds"] != theirs["seconds"]
-        assert [mine[key] for key in ("rmse", "skill", "kept")] == [
-            theirs[key] for key in ("rmse", "skill", "kept")
-        ]
-
-
-def test_ratios_and_the_rule_of_losses_by_hand():
-    made = script("measure_training")
-    error = {"mse": (2.0, 1.0), "nll": (2.2, 1.1), "beta_nll": (2.02, 1.01), "faithful": (2.0, 1.0)}
-    crps = {"mse": 1.0, "nll": 0.5, "beta_nll": 0.8, "faithful": 0.9}
-    rows = [
-        {"set": name, "way": way, "seed": seed, "rmse": error[way][seed], "crps": crps[way]}
-        for name in made.SETS
-        for way in error
-        for seed in (0, 1)
-    ]
-    assert made.ratio(rows, made.SETS, "nll", "mse", "rmse") == (
-        pytest.approx(1.1),
-        *[pytest.approx(1.1)] * 2,
-        6,
-    )
-    assert made.chosen(rows) == "beta_nll"  # nll has the best CRPS, and loses a tenth of the accuracy
-    found = [row["rmse"] - other["rmse"] for row, other in made.pairs(rows, "nuclei", "nll", "mse")]
-    half = 12.7062 * abs(found[0] - found[1]) / 2  # Student's t with one degree, times sd / sqrt(2)
-    middle = sum(found) / 2
-    assert made.difference(rows, "nuclei", "nll", "mse", "rmse") == (
-        pytest.approx(middle),
-        pytest.approx(middle - half, rel=1e-4),
-        pytest.approx(middle + half, rel=1e-4),
-    )
-    held = [{"set": "nuclei", "seed": 0, "way": way, "coverage": c} for way, c in (("a", 0.95), ("b", 0.88))]
-    held += [{**row, "seed": 1} for row in held]
-    assert made.difference(held, "nuclei", "a", "b", "coverage")[0] == pytest.approx(0.05 - 0.02)
-    logs = [math.log(2.5 / 2), math.log(1.1)]
-    rows += [
-        {"set": "nuclei", "way": "forest", "seed": k, "rmse": (2.5, 1.1)[k], "crps": 1.0} for k in (0, 1)
-    ]
-    middle, low, high, pairs = made.ratio(rows, ["nuclei"], "forest", "mse", "rmse")
-    assert (math.log(middle), pairs) == (pytest.approx(sum(logs) / 2), 2)
-    half = 12.7062 * abs(logs[0] - logs[1]) / 2  # Student's t with one degree, times sd / sqrt(2)
-    assert (math.log(low), math.log(high)) == (
-        pytest.approx(math.log(middle) - half, rel=1e-4),
-        pytest.approx(math.log(middle) + half, rel=1e-4),
-    )
