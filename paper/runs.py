@@ -21,7 +21,7 @@ from truesigma import Cases, Draws, decompose
 from truesigma.core import Host
 
 from .plan import LAWS, Planned
-from .whole import Damaged, check_about, check_draws, check_history, check_planned
+from .whole import Damaged, check_planned, check_whole
 
 PATIENCE = 20  # epochs, of the paper's schedule
 
@@ -37,10 +37,7 @@ class Run:
     @cached_property
     def arrays(self) -> dict[str, Host]:
         """The arrays of draws.npz by name, in half precision as they were kept."""
-        path = self.folder / "draws.npz"
-        if not path.is_file():
-            raise Damaged("draws.npz is missing")
-        return read_arrays(path)
+        return read_arrays(self.folder / "draws.npz")
 
     @property
     def splits(self) -> list[str]:
@@ -74,14 +71,8 @@ class Run:
     @cached_property
     def history(self) -> list[dict[str, float | None]]:
         """One row per epoch, as training wrote it."""
-        path = self.folder / "history.csv"
-        if not path.is_file():
-            raise Damaged("history.csv is missing")
-        try:
-            rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines(), restval="cut"))
-            return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
-        except (ValueError, TypeError):
-            raise Damaged("history.csv cannot be read: is it cut short?") from None
+        rows = csv.DictReader((self.folder / "history.csv").read_text(encoding="utf-8").splitlines())
+        return [{k: float(v) if v else None for k, v in row.items()} for row in rows]
 
     @property
     def schedule(self) -> Mapping[str, Any]:
@@ -182,14 +173,13 @@ def find_run(results: Path, name: str, planned: Planned | None = None) -> Run | 
         return None
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        check_about(about)
         run = Run(name, folder, about)
-        check_history(run.history, about)
-        check_draws(run.arrays, run.splits, about)
+        check_whole(about, run.history, run.arrays)
         if planned is not None:
             check_planned(about, planned)
-    except ValueError as problem:
-        words = str(problem) if isinstance(problem, Damaged) else "run.json is empty, cut short or no JSON"
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+        words = str(problem) if isinstance(problem, Damaged) else f"{type(problem).__name__}: {problem}"
+        words = words.replace(str(folder), name)  # it is written into RESULTS.md
         said = f"results/{name} is not a whole result: {words}; run it again, or delete the folder"
         raise Damaged(said) from None
     return run
@@ -197,12 +187,8 @@ def find_run(results: Path, name: str, planned: Planned | None = None) -> Run | 
 
 def read_arrays(path: Path) -> dict[str, Host]:
     """The arrays of an npz file by name."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
-        what = "is cut short or damaged" if path.stat().st_size else "is empty"
-        raise Damaged(f"{path.name} {what}") from None
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
 
 
 def join(members: Sequence[Run], split: str) -> Cases:

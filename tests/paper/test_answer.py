@@ -130,17 +130,6 @@ def test_epochs_without_a_look_at_the_test_split_are_passed_over(root):
     assert np.isfinite(run.gap("test_variance"))
 
 
-def test_a_kept_epoch_without_test_scores_is_refused(root):
-    folder = root / "results" / "oct_resnet101"
-    rows = (folder / "history.csv").read_text().splitlines()
-    names = rows[0].split(",")
-    rows[25] = ",".join("" if n.startswith("test") else c for n, c in zip(names, rows[25].split(",")))
-    (folder / "history.csv").write_text("\n".join(rows) + "\n")
-    paper = open_paper(root)
-    with pytest.warns(UserWarning, match="lacks values of test_mse"):
-        assert paper.run("oct_resnet101") is None
-
-
 def test_too_large_a_variance_is_named(root):
     calm(root, "oct_resnet101", 3)
     assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))

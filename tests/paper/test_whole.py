@@ -30,51 +30,27 @@ def _cut(folder, name, share):
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
 
 
-def _draws(folder, change):
+def _fewer_cases(folder):
     with np.load(folder / "draws.npz") as kept:
         arrays = {key: kept[key] for key in kept.files}
-    change(arrays)
+    for key in ("test.residual", "test.log_variance", "member.test.residual", "member.test.log_variance"):
+        arrays[key] = arrays[key][:, :, :5]
     np.savez_compressed(folder / "draws.npz", **arrays)
 
 
 def _about(folder, **changes):
     path = folder / "run.json"
-    said = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in said.items() if value != "drop"}))
-
-
-def _rows(folder, count):
-    path = folder / "history.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[: count + 1]) + "\n")
-
-
-def _fewer_cases(arrays):
-    for key in ("test.residual", "test.log_variance", "member.test.residual", "member.test.log_variance"):
-        arrays[key] = arrays[key][:, :, :5]
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 DAMAGES = {
-    "draws cut": (lambda f: _cut(f, "draws.npz", 0.5), "cut short"),
-    "draws empty": (lambda f: _cut(f, "draws.npz", 0), "is empty"),
-    "draws gone": (lambda f: (f / "draws.npz").unlink(), "draws.npz is missing"),
-    "no test": (lambda f: _draws(f, lambda a: a.pop("test.residual")), "no draws of test"),
-    "no variance": (lambda f: _draws(f, lambda a: a.pop("test.log_variance")), "holds no test.log_variance"),
-    "no member": (lambda f: _draws(f, lambda a: a.pop("member.valid.residual")), "no member.valid.residual"),
-    "fewer cases": (lambda f: _draws(f, _fewer_cases), "5 cases of test; run.json says 12"),
-    "nan": (lambda f: _draws(f, lambda a: a["valid.residual"].fill(np.nan)), "not finite everywhere"),
-    "repeats": (lambda f: _about(f, recipe={"train": {"repeats": 7}}), "5 test runs; run.json says 7"),
-    "json cut": (lambda f: _cut(f, "run.json", 0.5), "cut short or no JSON"),
-    "json number": (lambda f: (f / "run.json").write_text("3"), "holds no table"),
-    "no key": (lambda f: _about(f, best_epoch="drop"), "lacks best_epoch"),
-    "null": (lambda f: _about(f, seconds=None), "no usable seconds"),
-    "recipe": (lambda f: _about(f, recipe={"train": None}), "no usable recipe: train"),
+    "draws cut": (lambda f: _cut(f, "draws.npz", 0.5), "BadZipFile"),
+    "draws gone": (lambda f: (f / "draws.npz").unlink(), "draws.npz"),
+    "fewer cases": (_fewer_cases, "5 cases of test; run.json says 12"),
+    "json cut": (lambda f: _cut(f, "run.json", 0.5), "JSONDecodeError"),
     "unknown law": (lambda f: _about(f, likelihood="cauchy"), "gaussian or laplace"),
-    "no training cases": (lambda f: _about(f, cases={"valid": 12, "test": 12}), "cases were trained on"),
-    "history gone": (lambda f: (f / "history.csv").unlink(), "history.csv is missing"),
-    "one epoch": (lambda f: _rows(f, 1), "history.csv has 1 rows; run.json says 50"),
-    "history cut": (lambda f: _cut(f, "history.csv", 0.985), "is it cut short?"),
+    "history cut": (lambda f: _cut(f, "history.csv", 0.5), "rows; run.json says 50"),
     "other seed": (lambda f: _about(f, seed=1), "another experiment: seed is 1, planned 0"),
-    "other data": (lambda f: _about(f, data_set="boneage"), "data_set is boneage, planned oct"),
 }
 
 
@@ -127,7 +103,7 @@ def test_a_variant_is_told_by_its_network(copy):
 
 def test_members_of_other_cases_are_not_joined(copy):
     folder = copy / "results" / MEMBERS[2]
-    _draws(folder, _fewer_cases)
+    _fewer_cases(folder)
     said = json.loads((folder / "run.json").read_text())["cases"]
     _about(folder, cases={**said, "test": 5})
     paper = open_paper(copy)
