@@ -8,7 +8,7 @@ from typing import Any
 
 from truesigma.diagrams import save
 
-from .claims import judge, read_claims
+from .claims import judge_all
 from .drawing import Figure, NotRun, draw_figure, lacking, number, read_figures
 from .pages.deviations import deviations_text
 from .pages.markdown import results_text
@@ -116,7 +116,7 @@ def write_all(paper: Paper, say: Callable[[str], None]) -> dict[str, Any]:
     for name, text in (("RESULTS.md", results_text(paper)), ("DEVIATIONS.md", deviations_text(paper))):
         write_whole(paper.root / name, text)
     tables = [rows(paper, read_table(paper.root, name)) for name in ("table1", "table2")]
-    judged = [(claim, judge(paper, claim)) for claim in read_claims(paper)]
+    judged = judge_all(paper)
     verdicts = [
         {"says": c.says, "where": c.where, "verdict": v.word, "evidence": v.evidence} for c, v in judged
     ]

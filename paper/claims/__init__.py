@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..described import make, read_toml
 from ..paper import Paper
-from .verdict import Verdict
+from .verdict import Verdict, settled
 
 FILE = "claims.toml"
 
@@ -29,10 +29,10 @@ def read_claims(paper: Paper) -> list[Claim]:
     return [make(Claim, one, f"{FILE}: {one.get('says', '?')}: ") for one in listed]
 
 
-def judge(paper: Paper, claim: Claim) -> Verdict:
-    """The verdict on a claim."""
-    verdict: Verdict = _check(claim)(paper)
-    return verdict
+def judge_all(paper: Paper) -> list[tuple[Claim, Verdict]]:
+    """Every claim with its verdict, as one family."""
+    claims = read_claims(paper)
+    return list(zip(claims, settled([_check(claim)(paper) for claim in claims])))
 
 
 def rule(claim: Claim) -> str:

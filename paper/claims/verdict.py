@@ -1,28 +1,47 @@
-"""What a claim comes to: a word, and the numbers behind it."""
+"""What a claim comes to: a word, and the numbers behind it.
+
+A network is one run of one seed. What is said of networks is judged by its mean over them, whose error holds what
+another seed would change; one network, or one pair, says nothing of others.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+
+import numpy as np
 
 from truesigma import Cases, paired
+from truesigma.evaluation.inference.clustered import Measured
+from truesigma.evaluation.questions import holm
 
 from ..drawing import title
 from ..drawing.rejection import recalibration_of
 from ..paper import Paper
 
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
+UNKNOWN = "cannot be told"
 UNSEEN = "not seen here"  # what the claim speaks of does not occur in these runs
 # Of an ensemble and the network beside it.
 ALIKE = "Both were trained alike, for fewer epochs than the full-length networks."
-WORDS = (HOLDS, PART, FAILS, UNSEEN, OPEN)
+BY_UCE = "One of the bins of equal width can carry the UCE. "
+WORDS = (HOLDS, PART, FAILS, UNKNOWN, UNSEEN, OPEN)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of these words, and the evidence in a sentence or a table."""
+    """One of these words, the evidence in a sentence or a table, and how often chance alone would show as much."""
 
     word: str
     evidence: str
+    chance: float | None = None  # None where there is no chance in it
+
+
+def settled(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The claims are one family: what chance may have shown, by Holm at 5 % for all of them, cannot be told."""
+    tested = [one.chance for one in verdicts if one.chance is not None]
+    risks = iter(holm(tested))
+    beyond = [one.chance is None or one.chance <= next(risks) for one in verdicts]
+    return [one if sure else replace(one, word=UNKNOWN) for one, sure in zip(verdicts, beyond)]
 
 
 def open_verdict(paper: Paper, *names: str) -> Verdict:
@@ -39,6 +58,19 @@ def over_all(found: Mapping[str, bool], evidence: str) -> Verdict:
     agree = sum(found.values())
     word = HOLDS if agree == len(found) else FAILS if agree == 0 else PART
     return Verdict(word, f"{agree} of {len(found)} networks. {evidence}")
+
+
+def over_networks(effects: Mapping[str, float], evidence: str) -> Verdict:
+    """Whether an effect, above 0 where a network agrees, is so on average; of fewer than five nothing is called."""
+    if not effects:
+        return Verdict(OPEN, "no network of the tables has been run")
+    values = np.array(list(effects.values()))
+    error = float(values.std(ddof=1)) / sqrt(values.size) if values.size > 1 else inf
+    found = Measured(float(values.mean()), error, values.size - 1)
+    chance = found.chance()
+    p = f"p = {chance:.2g}" if chance < 1 else "too few to judge others by"
+    text = f"{(values > 0).sum()} of {values.size} networks, {p}. {evidence}"
+    return Verdict(HOLDS if found.value > 0 else FAILS, text, chance)
 
 
 def each(paper: Paper, values: Mapping[str, str]) -> str:

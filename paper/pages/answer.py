@@ -1,8 +1,12 @@
 """The first screen of RESULTS.md: every network in one table, what holds and what does not, and the figure behind."""
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
+
+from truesigma.evaluation.inference.clustered import FEWEST, Measured
+from truesigma.evaluation.verdicts import RISK
 
 from .. import other_group
 from ..drawing import find_figure, title
@@ -73,11 +77,13 @@ def in_short(paper: Paper, found: list[Line]) -> list[str]:
         return ["No network has been trained to its end."]
     sure, fine = ([line for line in full if line.too_sure == wanted] for wanted in (True, False))
     unsure = sum(line.too_unsure for line in full)
-    short = [line for line in found if line.short]
+    short, seeds = [line for line in found if line.short], _seeds(paper)
     said = [
         f"**Are networks too sure? {_word(len(sure), len(full))}.** That many of the networks we trained to their end "
         f"have s above 1 by more than two standard errors; {unsure or 'none'} "
-        f"{'has' if unsure == 1 else 'have'} it below 1 by as much, and {len(full) - len(sure) - unsure} neither."
+        f"{'has' if unsure == 1 else 'have'} it below 1 by as much, and {len(full) - len(sure) - unsure} neither. "
+        + _of_others(full)
+        + _beyond_seeds(full, seeds)
     ]
     before, after = (sorted(line.scores.held[k] for line in full) for k in (0, 1))
     lower, upper = (sorted(line.shape[k] for line in full) for k in (0, 1))
@@ -98,7 +104,7 @@ def in_short(paper: Paper, found: list[Line]) -> list[str]:
             f"{sum(x.too_sure for x in transferred)} of the {len(transferred)} that started from ImageNet weights are "
             f"too sure, and {sum(x.too_sure for x in short) or 'none'} of our {len(short)} short trainings."
         )
-    return said + _seeds(paper)
+    return said + _second_seeds(seeds)
 
 
 def in_detail(paper: Paper, found: list[Line]) -> list[str]:
@@ -121,10 +127,9 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
         who += f" Not counted: {len(chance)} runs that ended by chance, below."
     said = [who, *_overfitting(paper), *_pairs(paper), *_ensembles(paper)]
     if full:
-        of_mean, of_text = (sum(pair[1] < pair[0] for pair in pairs) for pairs in zip(*map(_uces, full)))
         said.append(
-            f"**UCE:** σ scaling lowers it in {of_mean} of {len(full)} networks by the error of the mean, in "
-            f"{of_text} by the text's definition."
+            "**UCE** is shown, and decides nothing: of its bins of equal width one can carry it "
+            f"({number(max(line.scores.uce[0] for line in full), 'uce')} in one network)."
         )
         said.append(
             f"**Does the definition matter?** The aleatoric part alone is too small in "
@@ -141,8 +146,16 @@ def in_detail(paper: Paper, found: list[Line]) -> list[str]:
     return said
 
 
-def _uces(line: Line) -> tuple[tuple[float, float], tuple[float, float]]:
-    return line.scores.uce, line.scores.uce_draws
+def _of_others(full: list[Line]) -> str:
+    """What they say of other networks, each a run of one seed: the mean of log s with Student's interval."""
+    if len(full) < FEWEST:
+        return "So few say nothing of others."
+    size = np.log([line.scores.factor for line in full])
+    found = Measured(float(size.mean()), float(size.std(ddof=1)) / math.sqrt(size.size), size.size - 1)
+    low, high = (math.exp(end) for end in found.bounds(RISK))
+    told = "others like them are too sure" if low > 1 else "they are not sure enough" if high < 1 else ""
+    so = f"on average, {told}" if told else "whether others like them are too sure on average cannot be told"
+    return f"Their s is {math.exp(found.value):.2f} on average [{low:.2f}, {high:.2f}], of log s: {so}."
 
 
 def _overfitting(paper: Paper) -> list[str]:
@@ -184,37 +197,51 @@ def _unsure(full: list[Line]) -> str:
     return f" The opposite, too large a variance, in {len(unsure)}{_listed(unsure)}." if unsure else ""
 
 
-def _seeds(paper: Paper) -> list[str]:
-    """What another seed of a network changes, which the standard error does not hold."""
-    said, changed, mixed = [], 0, []
+def _seeds(paper: Paper) -> list[tuple[str, list[Line]]]:
+    """The networks that were trained from more than one seed."""
+    found = []
     for first in (one for one in paper.plan.experiments if (one.likelihood, one.seed) == ("gaussian", 0)):
         runs = [(one, run) for one in paper.plan.seeds(first) if (run := paper.run(one.name)) is not None]
-        if paper.run(first.name) is None or len(runs) < 2:
-            continue
-        called, seeds = title(paper, first.name), [line_of(paper, *one) for one in runs]
-        words = [seed.word for seed in seeds]
-        agree = len(set(words)) == 1
-        changed += not agree
+        if paper.run(first.name) is not None and len(runs) > 1:
+            found.append((title(paper, first.name), [line_of(paper, *one) for one in runs]))
+    return found
+
+
+def _beyond_seeds(full: list[Line], seeds: list[tuple[str, list[Line]]]) -> str:
+    """How many are too sure where the error of s holds what another seed changes, too."""
+    if not seeds:
+        return ""
+    spread = [np.log([line.scores.factor for line in runs]).var(ddof=1) for _, runs in seeds]
+    deviation, beyond = math.sqrt(float(np.mean(spread))), 0
+    for line in full:
+        error = math.hypot(line.scores.error / line.scores.factor, deviation)
+        beyond += Measured(math.log(line.scores.factor), error, len(spread)).bounds(RISK)[0] > 0
+    return (
+        f" Another seed changes s by a factor of {math.exp(deviation):.2f} (one standard deviation of log s, of "
+        f"{len(spread)} networks trained twice): with that in its error, {beyond or 'none'} of the {len(full)} can be "
+        "told to be too sure."
+    )
+
+
+def _second_seeds(seeds: list[tuple[str, list[Line]]]) -> list[str]:
+    """What another seed of a network changes, which the standard error does not hold."""
+    said, changed = [], 0
+    for called, runs in seeds:
+        words = [line.word for line in runs]
+        changed += len(set(words)) > 1
         said.append(
-            f"{called}: {_factors(seed.scores for seed in seeds)}, test error "
-            f"{' and '.join(f'{seed.overfitted:.2f}' for seed in seeds)} times that of training "
-            f"({f'{words[0]} each time' if agree else ', then '.join(words)})"
+            f"{called}: {_factors(line.scores for line in runs)}, test error "
+            f"{' and '.join(f'{line.overfitted:.2f}' for line in runs)} times that of training "
+            f"({', then '.join(dict.fromkeys(words))})"
         )
-        if len({run.kept_by for _, run in runs}) > 1:
-            mixed.append(called)
     if not said:
         return []
-    text = (
-        "**How sure is that?** Each network is one run of one seed. Its standard error is the noise of the calibration "
-        f"cases and leaves out what another seed would change. We trained {len(said)} of the networks again from a "
-        f"second seed, which is not counted; it changes the answer for {changed or 'none'} of them. {'; '.join(said)}."
-    )
-    if mixed:
-        text += (
-            f" The seeds of {' and of '.join(mixed)} also differ in what chose plateau and kept epoch (*kept by*, in "
-            "the table of the runs), so the seed alone need not be the reason."
-        )
-    return [text]
+    return [
+        "**What does another seed change?** Each network is one run of one seed. Its standard error is the noise of "
+        f"the calibration cases. We trained {len(said)} of the networks again from a second seed, which is not "
+        f"counted; it changes the answer for {changed or 'none'} of them. {'; '.join(said)}. Some also differ in what "
+        "chose plateau and kept epoch (*kept by*, in the table of the runs), so the seed alone need not be the reason."
+    ]
 
 
 def _elsewhere(theirs: list[Line]) -> str:

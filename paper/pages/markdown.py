@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..claims import Claim, judge, read_claims, rule
+from ..claims import Claim, judge_all, rule
 from ..claims.verdict import WORDS, Verdict
 from ..drawing import lacking, read_figures
 from ..drawing import title as run_title
@@ -69,8 +69,8 @@ def tables_text(paper: Paper) -> str:
 
 def judged_claims(paper: Paper) -> list[Judged]:
     """Every claim with its verdicts, on the full-length runs and on the short ones."""
-    short = replace(paper, regime=SHORT)
-    return [(claim, judge(paper, claim), judge(short, claim)) for claim in read_claims(paper)]
+    both = zip(judge_all(paper), judge_all(replace(paper, regime=SHORT)))
+    return [(claim, full, short) for (claim, full), (_, short) in both]
 
 
 def tally(judged: list[Judged]) -> str:
@@ -78,8 +78,8 @@ def tally(judged: list[Judged]) -> str:
     words = [full.word for claim, full, _ in judged if not claim.says.startswith("Ours: ")]
     counts = ", ".join(f"{word} {words.count(word)}" for word in WORDS if word in words)
     return (
-        f"**Is the paper right?** We looked at {len(words)} claims of its text: {counts}. In part means for some "
-        "networks and not for others, or for part of what is said; *The claims of the text*, below, has each of them."
+        f"**Is the paper right?** We looked at {len(words)} claims of its text: {counts}. Few networks, each a run of "
+        "one seed, tell little of others; *The claims of the text*, below, has each of them."
     )
 
 
