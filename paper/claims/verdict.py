@@ -11,7 +11,7 @@ from math import inf, sqrt
 import numpy as np
 
 from truesigma import Cases, paired
-from truesigma.evaluation.inference.clustered import Measured
+from truesigma.evaluation.inference.clustered import FEWEST, Measured
 from truesigma.evaluation.questions import holm
 
 from ..drawing import title
@@ -65,12 +65,12 @@ def over_networks(effects: Mapping[str, float], evidence: str) -> Verdict:
     if not effects:
         return Verdict(OPEN, "no network of the tables has been run")
     values = np.array(list(effects.values()))
-    error = float(values.std(ddof=1)) / sqrt(values.size) if values.size > 1 else inf
-    found = Measured(float(values.mean()), error, values.size - 1)
-    chance = found.chance()
-    p = f"p = {chance:.2g}" if chance < 1 else "too few to judge others by"
-    text = f"{(values > 0).sum()} of {values.size} networks, {p}. {evidence}"
-    return Verdict(HOLDS if found.value > 0 else FAILS, text, chance)
+    text = f"{(values > 0).sum()} of {values.size} networks"
+    if values.size < FEWEST:
+        return Verdict(UNKNOWN, f"{text}, too few to judge others by. {evidence}")
+    found = Measured(float(values.mean()), float(values.std(ddof=1)) / sqrt(values.size), values.size - 1)
+    word = HOLDS if found.value > 0 else FAILS
+    return Verdict(word, f"{text}, p = {found.chance():.2g}. {evidence}", found.chance())
 
 
 def each(paper: Paper, values: Mapping[str, str]) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, workers
 from ..core.cases import Cases
-from ..core.law import Law, Undefined
+from ..core.law import Undefined
 from ..core.scores import accumulate, edges_from, plan, range_plan, request, value_of
-from ..core.varying import ByCase, Varying, known_at_levels, laws_of
+from ..core.varying import known_at_levels
 from .inference.clustered import output_means, view_of
 
 SETS = 100
@@ -64,7 +64,10 @@ def calibrated_range(
         edges = edges_from(requests, accumulate(p, p.location, range_plan(requests), **data))
         planned = plan(requests, edges)  # the same for every draw: the variances are
         for row in found:
-            target = next(drawn)
+            try:
+                target = next(drawn)
+            except Undefined:  # of a bound on one side alone, which says nothing of the other
+                return
             target = target if p.mask is None else np.where(p.mask, target, 0.0)
             sums = {**edges, **accumulate(p, target, planned, **data)}
             values = [value_of(one, sums[number]) for number, one in requests.items()]
@@ -86,17 +89,8 @@ def _scale(cases: Cases) -> Host:
 def _from_law(cases: Cases, rng: np.random.Generator) -> Iterator[Host]:
     """Draw targets from the law of the predictions."""
     p, scale = cases.prediction, _scale(cases)
-    if isinstance(p.law, Varying) and not isinstance(p.law, ByCase):
-        while True:
-            yield p.location + scale * p.law.draw(rng, (1, *p.location.shape))[0]
-    tables = [(some, *quantile_table(law)) for law, some in laws_of(p.law, len(p))]
-    z = np.empty(p.location.shape)
     while True:
-        uniform = rng.uniform(1e-9, 1 - 1e-9, size=p.location.shape)
-        odds = np.log(uniform / (1 - uniform))
-        for some, logit, quantiles in tables:
-            z[some] = _interpolated(odds[some], logit, quantiles)
-        yield p.location + scale * z
+        yield p.location + scale * p.law.draw(rng, (1, *p.location.shape))[0]
 
 
 def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> Iterator[Host]:
@@ -119,20 +113,3 @@ def _from_errors(cases: Cases, rng: np.random.Generator, *, grouped: bool) -> It
         donor, share = rng.integers(view.clusters, size=view.clusters)[taker], rng.uniform(size=len(cases))
         place = start[donor] + (share * count[donor]).astype(np.int64)
         yield p.location + scale * z[order[place]].reshape(p.location.shape)
-
-
-def quantile_table(law: Law) -> tuple[Host, Host]:
-    """Tabulate quantiles of z over log-odds, dense in the tails; interpolated they turn chance into z."""
-    logit = np.linspace(-20, 20, 4001)
-    quantiles = np.array([law.quantile(p) for p in 1 / (1 + np.exp(-logit))])
-    finite = np.isfinite(quantiles)  # beyond the outermost observed z an empirical law has none
-    return logit[finite], quantiles[finite]
-
-
-def _interpolated(values: Host, grid: Host, at: Host) -> Host:
-    """`np.interp` on a grid of equal steps, where no search is needed."""
-    place = (values - grid[0]) / (grid[1] - grid[0])
-    np.clip(place, 0, len(grid) - 1, out=place)
-    before = np.minimum(place.astype(np.int64), len(grid) - 2)
-    place -= before
-    return np.asarray(at[before] + place * np.diff(at)[before])
