@@ -48,7 +48,7 @@ def test_a_column_that_looks_like_a_pixel_size(tmp_path):
     assert seen.candidates == ["head circumference (mm)"]
     assert len(seen.shapes) == 17  # of every image, not of a sample
     target = "head circumference (mm)"
-    made = propose(seen, Wishes((target,), group="^([0-9]+)_"), tmp_path / "r.toml", gpu=False)
+    made = propose(seen, Wishes((target,), patient="^([0-9]+)_"), tmp_path / "r.toml", gpu=False)
     options = made.project.options
     assert (options["spacing"], options["unit"]) == ("pixel size(mm)", "mm")
     apart = np.array([float(row["pixel size(mm)"]) for row in seen.rows])
@@ -58,7 +58,7 @@ def test_a_column_that_looks_like_a_pixel_size(tmp_path):
     assert "a target in mm is a matter of mm" in made.reasons["mm_per_pixel"]
     assert "mm in pixel size(mm)" in made.reasons["mm_per_pixel"]
     assert made.cases == {"train": 24, "valid": 8, "test": 8}
-    assert not any("stretched" in note or "group of its own" in note for note in made.notes)
+    assert not any("stretched" in note or "patient of its own" in note for note in made.notes)
     (tmp_path / "r.toml").write_text(recipe_text(made))
     assert read_project(tmp_path / "r.toml").options == options
     months = propose(seen, Wishes((target,), ("months",)), tmp_path / "r.toml", gpu=False)
@@ -249,25 +249,22 @@ def test_a_folder_of_images_may_be_a_link(tmp_path, monkeypatch):
         assert len(Source("table", str(root), project.options).load().splits["test"]) > 5
 
 
-def test_groups_by_pattern_and_a_group_that_is_none(tmp_path):
+def test_patients_by_pattern_and_a_patient_that_is_none(tmp_path):
     seen = ultrasound(tmp_path)
     wishes = ("head circumference (mm)",)
-    for group in ("([0-9]+_[0-9])HC", "filename"):
-        made = propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
-        assert any(f"every image has a group of its own by {group}" in note for note in made.notes)
-        beside = propose(seen, Wishes(wishes, patient=group, group=""), tmp_path / "r.toml", gpu=False)
-        found = [note for note in beside.notes if f"every image has a patient of its own by {group}" in note]
-        assert ["--group" in note for note in found] == [False]
-    with pytest.raises(ValueError, match=r"too few to split.* give --patient beside --group"):
-        propose(seen, Wishes(wishes, group="(_)"), tmp_path / "r.toml", gpu=False)
-    for group, words in (
+    for patient in ("([0-9]+_[0-9])HC", "filename"):
+        made = propose(seen, Wishes(wishes, patient=patient), tmp_path / "r.toml", gpu=False)
+        assert any(f"every image has a patient of its own by {patient}" in note for note in made.notes)
+    with pytest.raises(ValueError, match="1 patient by .* too few to split"):
+        propose(seen, Wishes(wishes, patient="(_)"), tmp_path / "r.toml", gpu=False)
+    for patient, words in (
         ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
         ("(", "is not a regular expression"),
         ("([0-9])([0-9])", "should have one pair of parentheses"),
         ("{clinic}", "has no column clinic"),
     ):
         with pytest.raises(ValueError, match=words):
-            propose(seen, Wishes(wishes, group=group), tmp_path / "r.toml", gpu=False)
+            propose(seen, Wishes(wishes, patient=patient), tmp_path / "r.toml", gpu=False)
 
 
 @pytest.mark.parametrize(("depth", "rotate"), [(1.0, 10.0), (3.0, 0.0)])

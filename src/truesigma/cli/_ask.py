@@ -50,11 +50,11 @@ def wishes(seen: "Survey", given: "Wishes") -> "Wishes":
     if not given.unit:
         units = tuple(ask(f"Unit of {name} (Enter: none)", unit_in(name)) for name in given.target)
         given = replace(given, unit=units)
-    if given.group is None and given.patient is None:
+    if given.patient is None:
         question = "Column of the patient, never in two splits (none: every image alone)"
-        answer = ask(question, seen.group or "none")
+        answer = ask(question, seen.patient or "none")
         while answer not in ("none", *seen.header):
             typer.echo(f"there is no column {answer}; there are {', '.join(seen.header)}", err=True)
-            answer = ask(question, seen.group or "none")
-        given = replace(given, group="" if answer == "none" else answer)
+            answer = ask(question, seen.patient or "none")
+        given = replace(given, patient="" if answer == "none" else answer)
     return given

@@ -35,8 +35,8 @@ def init(
         str | None, Option(metavar="COLUMN", help="Column of patients, or a pattern: '([0-9]+)_'.")
     ] = None,
     group: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column of groups (sites); patients, if none are named.")
-    ] = None,
+        str, Option(metavar="COLUMN", help="Column of groups that are looked at apart, as sites.")
+    ] = "",
     minutes: Annotated[
         float | None,
         Option(metavar="M", help="For run: plans compete within them. [default: 10, on a GPU 5]"),
@@ -95,7 +95,7 @@ def _wishes(
     target: list[str],
     unit: list[str],
     patient: str | None,
-    group: str | None,
+    group: str,
 ) -> "Wishes":
     """Take out of the settings what other proposals depend on."""
     from ..core.plugins import parse
@@ -112,8 +112,8 @@ def _wishes(
     return Wishes(
         target_names(target),
         unit_names(unit),
-        group,
         patient,
+        group,
         split=texts.get("split"),
         size=texts.get("size"),
         mm_per_pixel=texts.get("mm_per_pixel"),

@@ -63,11 +63,9 @@ def doubts(
             "the file names: --patient '([0-9]+)_'"
         )
     if groups is not None and len(set(groups)) == len(groups) and wishes.patient != "":
-        apart = wishes.patient is not None
         notes.append(
-            f"every image has a {'patient' if apart else 'group'} of its own by {whose}: if several are of one "
-            "patient, this is not the patient, and they will be in several splits"
-            + ("" if apart else '; if not, --group "" says so')
+            f"every image has a patient of its own by {whose}: if several are of one patient, this is not the "
+            "patient, and they will be in several splits"
         )
     if not seen.split and wishes.split is None:
         notes.append(_unknown_splits(seen))

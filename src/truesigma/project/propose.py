@@ -39,7 +39,6 @@ RATE = {
 BATCH = {True: 8, False: 16}  # of the same: few cases want many steps
 QUICK = 176  # pixels a side at most without a GPU, where images are squeezed
 SHARE = 0.2  # of the cases for validation and for test each
-APART = "To look at groups apart, give --patient beside --group: a column of who belongs together"
 # Of the small backbones: before the heads alone, so that the mean of the draws predicts about as well as one pass
 # without dropout, and all draws share the pass through the backbone. Between stages with batch norm it can be worse.
 STAGE_DROPOUT, HEAD_DROPOUT = 0.0, 0.1
@@ -65,8 +64,8 @@ class Wishes:
 
     target: tuple[str, ...]
     unit: tuple[str, ...] = ()
-    group: str | None = None
     patient: str | None = None
+    group: str = ""
     split: str | None = None
     size: str | None = None
     mm_per_pixel: str | None = None  # "0": images are squeezed
@@ -110,9 +109,8 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
             f"no target was given; the columns of numbers in {seen.table} are {', '.join(seen.candidates) or 'none'}: "
             "give one as --target, or several"
         )
-    # Patients belong together, are never in two splits, and are what errors count. A group alone takes their place.
-    named = seen.group if wishes.group is None else wishes.group
-    whose, group = (named, "") if wishes.patient is None else (wishes.patient, wishes.group or "")
+    # Patients belong together, are never in two splits, and are what errors count.
+    whose, group = (seen.patient if wishes.patient is None else wishes.patient), wishes.group
     if group and not whose:
         whose = seen.image  # every image is a patient of its own; without one the group would be taken for it
     split = seen.split if wishes.split is None else wishes.split
@@ -144,7 +142,7 @@ def propose(seen: Survey, wishes: Wishes, recipe: Path, *, gpu: bool) -> Proposa
     fit_inputs(seen.rows, wishes.inputs, seen.table, wishes.target)
     groups = groups_of(seen.rows, seen.names, whose, seen.table)
     valid, calibration = shares_of(len(seen.rows), wishes)
-    parts = split_rows(seen, groups, whose, split, wishes.seed, wishes.patient is not None, calibration)
+    parts = split_rows(seen, groups, whose, split, wishes.seed, calibration)
     _check_inputs(seen, wishes, parts)
     cases = {name: len(rows) for name, rows in parts.items()}
     units = [*wishes.unit] or [unit_in(name) for name in wishes.target]
@@ -248,34 +246,29 @@ def split_rows(
     group: str,
     split: str,
     seed: int,
-    named: bool = False,
     calibration: float = 0.0,
 ) -> "dict[str, NDArray[np.int64]]":
     """Find the rows each split will have; an error if one would have none.
 
-    group: the column or pattern of who belongs together. named: whether the user has called it the patient.
+    group: the column or pattern of who belongs together.
     calibration: share of a split of that name, taken out of the validation cases.
     """
     from ..imaging.data.splits import by_column, by_group, check_groups
 
     groups = [str(k) for k in range(len(seen.rows))] if groups is None else list(groups)
-    apart = "" if named or not group else f". {APART}"
     if split:
         said = [row[split] for row in seen.rows]
         rows_of = by_column(said)
-        try:
-            check_groups(groups, rows_of)
-        except ValueError as torn:
-            raise ValueError(f"{torn}{apart}") from None
+        check_groups(groups, rows_of)
         remedy = f"the column {split!r} says {', '.join(sorted(set(said)))}"
     else:
         rows_of = by_group(groups, valid=SHARE - calibration, test=SHARE, calibration=calibration, seed=seed)
         found = len(set(groups))
-        what = "case" if not group else "group" if not named else "patient"
+        what = "patient" if group else "case"
         by = f" by {group!r}" if group else ""
         remedy = (
             f"{number_of(found, what)}{by} {'is' if found == 1 else 'are'} too few to split; set "
-            f"data.split to a column, or more cases{apart}"
+            "data.split to a column, or more cases"
         )
     empty = [name for name, rows in rows_of.items() if not len(rows)]
     if empty:

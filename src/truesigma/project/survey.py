@@ -35,7 +35,7 @@ class Survey:
         image: column of the paths, or a pattern of columns.
         missing: images that the table names and the folder lacks. unreadable: of those opened, with the reason.
         numeric: smallest and largest value of each column that has only numbers.
-        group: a column named like a patient's, "" if there is none. split: one that says train, valid, test.
+        patient: a column named like a patient's, "" if there is none. split: one that says train, valid, test.
         shapes: (channel, *space) of all images, the most frequent first. dtype: of the first.
         heads: for each row's image its shape, and the mm between its pixels if it says so; None without a file.
         pixel: columns that look like the mm between pixels, in the order of the axes.
@@ -50,7 +50,7 @@ class Survey:
     missing: tuple[str, ...]
     unreadable: Mapping[str, str]
     numeric: Mapping[str, tuple[float, float]]
-    group: str
+    patient: str
     split: str
     shapes: tuple[tuple[int, ...], ...]
     dtype: str
@@ -70,7 +70,7 @@ class Survey:
         """Columns that could be targets."""
         from ..imaging.data.rows import pattern_columns
 
-        taken = {*pattern_columns(self.image), self.group, self.split, *filter(is_pixel_size, self.header)}
+        taken = {*pattern_columns(self.image), self.patient, self.split, *filter(is_pixel_size, self.header)}
         return [name for name in self.numeric if name not in taken]
 
     def landmarks(self, columns: Sequence[str] = (), unit: Sequence[str] = ()) -> tuple[Landmark, ...]:
@@ -106,9 +106,9 @@ class Survey:
         for unit in dict.fromkeys(point.unit for point in points):
             shown = [f"{one.name} ({', '.join(one.columns)})" for one in points if one.unit == unit]
             lines.append(f"points: in {unit}, {'; '.join(shown)}")
-        if self.group:
-            groups = len({row[self.group].strip() for row in self.rows})
-            lines.append(f"groups: {self.group}, {groups} in {count} rows")
+        if self.patient:
+            patients = len({row[self.patient].strip() for row in self.rows})
+            lines.append(f"patients: {self.patient}, {patients} in {count} rows")
         if self.split:
             said = Counter(row[self.split].strip().lower() for row in self.rows)
             lines.append(f"splits: {self.split} says " + ", ".join(f"{name} {n}" for name, n in said.items()))
@@ -217,7 +217,7 @@ def survey(images: str | Path, table: str | Path | None = None, *, image: str | 
         missing=tuple(missing),
         unreadable=unreadable,
         numeric=numeric,
-        group=_group(header, rows, pattern_columns(image)),
+        patient=_patient(header, rows, pattern_columns(image)),
         split=_split(header, rows),
         shapes=shapes,
         dtype=dtype,
@@ -250,7 +250,7 @@ def _numeric(header: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[floa
     return ranges
 
 
-def _group(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
+def _patient(header: Sequence[str], rows: Sequence[Row], taken: Sequence[str]) -> str:
     """Find a column that is named like a patient's and is not the name of the image itself.
 
     One with a few gaps is accepted, and refused later: ignoring it would let patients into two splits.

@@ -13,7 +13,7 @@ HELP = {
     "data.image": "column of the image paths, or a pattern: {patient}/{id}.png",
     "data.target": "columns to predict",
     "data.unit": "one for all targets, or one each",
-    "data.group": 'columns that are looked at apart, as the site; "" for none; without a patient, who belongs together',
+    "data.group": 'columns that are looked at apart, as the site; "" for none',
     "data.patient": "column of the patient (slide, video), or a pattern: never in two splits, and counted as one",
     "data.split": 'column that says train, valid or test; "": drawn by the seed, in these shares:',
     "data.valid": "share to choose the epoch by and to recalibrate on",
