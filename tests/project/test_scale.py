@@ -255,7 +255,7 @@ def test_patients_by_pattern_and_a_patient_that_is_none(tmp_path):
     for patient in ("([0-9]+_[0-9])HC", "filename"):
         made = propose(seen, Wishes(wishes, patient=patient), tmp_path / "r.toml", gpu=False)
         assert any(f"every image has a patient of its own by {patient}" in note for note in made.notes)
-    with pytest.raises(ValueError, match="1 patient by .* too few to split"):
+    with pytest.raises(ValueError, match=r"1 patient by .* too few to split"):
         propose(seen, Wishes(wishes, patient="(_)"), tmp_path / "r.toml", gpu=False)
     for patient, words in (
         ("(x+)_", r"40 of 40 images have no group by the pattern '\(x\+\)_': 000_0HC.png"),
