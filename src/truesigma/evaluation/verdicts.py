@@ -17,9 +17,7 @@ RISK = 0.05  # that anything of a true model is called off; and that an interval
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 GOOD = 0.5  # skill from which it is fine: half of the variance, an RMSE of 71 % of the targets' sd
 NEAR = 0.1  # a size within 1 +- this is right
-ELSEWHERE = (
-    5.0  # times as large as about their own mean is the spread of targets about another: that is elsewhere
-)
+ELSEWHERE = 5.0  # times the targets' spread about their own mean is that about another: that is elsewhere
 SMALL = 0.25  # a bias below this share of the RMSE is negligible
 EVEN = math.log(1.5)  # between the mean z^2 of thirds: up to this ratio they are alike
 CLOSE = 0.05  # a largest gap of the shape that no interval shows

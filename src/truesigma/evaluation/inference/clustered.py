@@ -37,9 +37,7 @@ REPLICATES = 500
 TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a Gaussian process
 STEP = 0.05  # of log s, by which the law is differentiated
 MOST_DRAWN = 4096  # errors of a set whose kurtosis is simulated
-HEAVIER = (
-    1.5  # power of the kurtosis, over that of half of all sets, by which the error is taken to be larger
-)
+HEAVIER = 1.5  # power of the kurtosis, over its median, by which the error is taken to be larger
 BOTH = 0.99  # of Student's law: at .975, two averages are shown in 7 to 11 % of sets that have only one
 FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor fine
 

@@ -46,9 +46,7 @@ class Asked:
     calibration: View
     constant: Host  # (output,): mean of the calibration targets
     reference: Measured | None  # log size of the cases that were fitted on, which a recalibration makes 0
-    others: Measured | None = (
-        None  # the typical log size of the other groups, or outputs, after recalibration
-    )
+    others: Measured | None = None  # the typical log size of the other groups or outputs, after recalibration
     kept: bool = False  # whether the recalibration left sigma as it was, or there are bounds alone
     output: int | None = None
     group: str | None = None
@@ -56,9 +54,7 @@ class Asked:
     inside: Host | None = None  # (case,): those of the group, among all that are asked about
     outliers: Outliers | None = None  # which are left out of the test cases
     with_them: View | None = None
-    spoiled: bool = (
-        False  # whether what was fitted was fitted with gross outliers, which `calibration` leaves out
-    )
+    spoiled: bool = False  # whether it was fitted with gross outliers, which `calibration` leaves out
 
 
 def _skill(asked: Asked) -> Answer:

@@ -1,6 +1,7 @@
 """Every score before and after, its paired difference, and what a model whose sigma is true would score."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,13 +110,10 @@ def _of_patients(subject: Subject, metric: str, options: dict[str, Any]) -> dict
         return found
     code = np.unique(subject.before.patient_or_group, return_inverse=True)[1]
     for label, cases in subject.cases.items():
-        try:
+        with suppress(Undefined):
             rows, finish = metric_rows(cases, module, options, code)
-            both = both_averages(*rows.toarray().T)
-        except Undefined:
-            continue
-        if both is not None:
-            found[label] = finish(np.array([1.0, both[1]]))
+            if both := both_averages(*rows.toarray().T):
+                found[label] = finish(np.array([1.0, both[1]]))
     return found
 
 
@@ -177,12 +175,9 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         best = best_of(values, metric, level) if metric else []
         shown: dict[str, Any] = {"unit": subject.unit, "power": score.power, "share": score.share}
         cells = [cell(name, head=True)]
-        cells += [
-            value_cell(
-                score.values[label], best=label in best, of_patients=score.of_patients.get(label), **shown
-            )
-            for label in labels
-        ]
+        for label in labels:
+            patients = score.of_patients.get(label)
+            cells.append(value_cell(score.values[label], best=label in best, of_patients=patients, **shown))
         if subject.recalibrated:
             change = score.change or Estimate(None)
             cells.append(value_cell(_times(change, 100) if score.share else change))
@@ -200,9 +195,7 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         "miscalibration area are above 0 even then."
     )
     body = [table(head, rows, caption="Scores on the test cases"), how_to_read(words)]
-    return Section(
-        "scores", "Scores", body, "", columns([_row(score, labels, plan.by != "case") for score in scores])
-    )
+    return Section("scores", "Scores", body, "", columns([_row(score, labels) for score in scores]))
 
 
 def _times(found: Estimate, factor: float) -> Estimate:
@@ -220,11 +213,11 @@ def range_text(score: Score) -> str:
     return f"{number(low, step)} to {number(high, step)}{' %' if score.share else ''}"
 
 
-def _row(score: Score, labels: list[str], by_patient: bool) -> dict[str, Any]:
+def _row(score: Score, labels: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"score": score.name, "level": score.options.get("level")}
     for label in labels:
         row |= score.values[label].columns(label)
-        row |= {f"{label}_of_patients": score.of_patients.get(label)} if by_patient else {}
+        row[f"{label}_of_patients"] = score.of_patients.get(label)
     row |= (score.change or Estimate(None)).columns("change")
     ideal = score.ideal or (None, None)
     return {**row, "if_true_low": ideal[0], "if_true_high": ideal[1]}
