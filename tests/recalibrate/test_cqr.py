@@ -116,6 +116,22 @@ def test_sigma_of_bounds_has_the_lowest_quantile_score():
     assert ts.recalibrate.none.fit(prediction, y)(prediction).law is prediction.law
 
 
+def test_the_error_of_the_factor_of_quantiles_is_what_it_varies_by():
+    factors, errors = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        error = np.repeat(rng.normal(size=75), 4) + 0.3 * rng.normal(size=300)
+        quantiles = ts.Prediction.from_quantiles(
+            {p: np.full(300, 3 * p - 1.5) for p in (0.05, 0.25, 0.75, 0.95)}
+        )
+        fitted = ts.recalibrate.sigma.fit(quantiles, error, patient=np.arange(300) // 4)
+        factors.append(fitted.factor)
+        errors.append(fitted.standard_error)
+    assert np.mean(errors) == pytest.approx(np.std(factors), rel=0.35)
+    alone = ts.recalibrate.sigma.fit(quantiles, error).standard_error
+    assert alone < 0.8 * errors[-1]  # as if four cases of a patient were four patients
+
+
 def test_patients_and_too_few_cases():
     prediction, y, _ = predicted(8, levels=(0.9,))
     made = cqr.fit(prediction, y)(prediction)

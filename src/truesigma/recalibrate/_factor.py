@@ -4,6 +4,7 @@ With p the law's moment and w the weights, s^p is the weighted mean of |z|^p.
 """
 
 import math
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ CHI = {  # the mean of min(|z|, CLIP)^moment under the law of that moment: Norma
 SLOPES = "slopes"
 PATIENT, GROUP = "patient ", "group "  # and a name: the sums of what belongs together
 FACTORS = np.geomspace(1 / 64, 64, 4097)  # of stated quantiles
+PARTS = 40  # of the cases, each left out once: the error of their factor
 
 
 def gather(
@@ -47,7 +49,7 @@ def gather(
         return _held(cases, part, outputs, error)
     cases = changed(cases, prediction=select_part(cases.prediction, part))
     if known_at_levels(cases.prediction.law):
-        return accumulate(cases, None, {SLOPES: OfElements(slopes)})
+        return accumulate(cases, None, {SLOPES: OfElements(partial(slopes, part=_parts_of(cases)))})
     if robust:
         return {"robust": Whole(_robust_factor(cases, outputs, error))}
     choice: dict[str, Any] = {"outputs": outputs, "error": error, "part": "total"}
@@ -63,31 +65,51 @@ def gather(
     return _with_clusters(sums["case"], sums["case"][:1], kind, zip(names, clusters.T))
 
 
-def slopes(e: Elements) -> Host:
+def slopes(e: Elements, part: Host) -> Host:
     r"""The slope of the mean quantile score in the factor s, which rises by w |q| at s = z / q of each stated quantile.
 
     $$\sum_{ik} w_i \rho_{p_k}(z_i - s q_{ik})$$
 
-    First the slope at 0, then how much it rises up to each of `FACTORS` and beyond.
+    First the slope at 0, then how much it rises up to each of `FACTORS` and beyond; a row for each part of the cases.
     """
     probability, q = e.law.ends()  # type: ignore[attr-defined]
     weight = (e.scale if e.weight is None else e.weight * e.scale)[..., None] * np.abs(q)
-    start = -(weight * np.where(q < 0, 1 - probability, probability)).sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         place = np.where(q != 0, e.z[..., None] / q, np.inf)
-    start += float(weight[place <= 0].sum())
-    cells = np.searchsorted(FACTORS, place[place > 0])
-    return np.append(start, np.bincount(cells, weight[place > 0], minlength=FACTORS.size + 1))
+    start = np.where(place > 0, 0.0, weight) - weight * np.where(q < 0, 1 - probability, probability)
+    row = np.broadcast_to(part[e.rows].reshape(-1, *[1] * (q.ndim - 1)), q.shape) * (FACTORS.size + 2)
+    cells = np.where(place > 0, 1 + np.searchsorted(FACTORS, place), 0)
+    size = PARTS * (FACTORS.size + 2)
+    found = np.bincount(row.ravel(), start.ravel(), size)
+    found += np.bincount((row + cells)[place > 0], weight[place > 0], size)
+    return found.reshape(PARTS, -1)
 
 
 def quantile_factor(sums: Host) -> Factor:
-    """The factor at which that slope is 0: that of the lowest score, to a part in a thousand."""
-    rises = np.cumsum(sums[1:-1])
-    if not (sums[0] < 0 and sums[0] + rises[-1] > 0):
+    """The factor at which that slope is 0, to a part in a thousand; its error by leaving each part of the cases out."""
+    whole, some = _lowest(sums.sum(axis=0)), sums[sums[:, 0] != 0]
+    without = np.array([_lowest(sums.sum(axis=0) - one) for one in some])
+    if math.isnan(whole):
         raise Undefined(
             "no factor of stated quantiles fits these targets: nearly all are on one side of them."
         )
-    return Factor(float(np.exp(np.interp(-sums[0], rises, np.log(FACTORS)))))
+    error = math.sqrt((len(some) - 1) * float(without.var()))
+    return Factor(whole, error if len(some) > 1 and math.isfinite(error) else None)
+
+
+def _lowest(sums: Host) -> float:
+    rises = np.cumsum(sums[1:-1])
+    if not (sums[0] < 0 and sums[0] + rises[-1] > 0):
+        return math.nan
+    return float(np.exp(np.interp(-sums[0], rises, np.log(FACTORS))))
+
+
+def _parts_of(cases: Cases) -> Host:
+    """In which of `PARTS` each case is left out, those of a patient together, in whatever file they are."""
+    if cases.cluster is None:
+        return np.arange(len(cases)) % PARTS
+    names, code = np.unique(cases.cluster, return_inverse=True)
+    return np.array([zlib.crc32(str(name).encode()) % PARTS for name in names])[code]
 
 
 def factor_from(sums: Mapping[str, Sum], moment: int, solver: str = "closed") -> Factor:
