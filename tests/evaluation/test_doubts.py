@@ -116,6 +116,13 @@ def test_few_patients_behind_a_standard_error_are_said_on_the_terminal(tmp_path,
         assert said == (groups == 2)
 
 
+def test_names_that_differ_by_spaces_or_capitals():
+    y = np.linspace(-1, 1, 40)
+    cases = ts.Cases(ts.Prediction(0 * y, scale=0 * y + 1), y, group=["Nord", " nord", "Sued", "Ost"] * 10)
+    assert any("' nord' and 'Nord' differ" in text for text in doubts(cases, cases[::3]))
+    assert not any("differ by spaces" in text for text in doubts(cases[2::2], cases[2::2]))
+
+
 def test_a_few_groups_that_the_sets_do_not_share_may_be_patients():
     one, other = (np.repeat([f"{name}{k}" for k in range(12)], 25) for name in "ab")
     (said,) = doubts(made(0, group=one), made(1, group=other))

@@ -208,10 +208,12 @@ class Prediction:
         vars(self).update(location=location, law=law, mask=mask)
         if not (low > 0 and high <= float(xp.finfo(self.aleatoric.dtype).max)):
             total = self.total
-            problem = "is 0 or overflows", "a sum above 0 that its dtype can hold; one of the two may be 0"
             given = {"scale": scale, "variance": variance, "aleatoric + epistemic": aleatoric}
             name = next(name for name, values in given.items() if values is not None)
-            check_values(name, (total > 0) & xp.isfinite(total), mask, *problem)
+            expected = "a number above 0 that its dtype can hold" + "; one of the two may be 0" * (
+                name[0] == "a"
+            )
+            check_values(name, (total > 0) & xp.isfinite(total), mask, "is 0 or overflows", expected)
 
     @property
     @UNHEARD

@@ -1,5 +1,7 @@
 """Find what looks like a mistake in calibration and test cases; it is said before any number."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..core.arrays import Host
@@ -37,6 +39,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
     found += [text for name, (_, columns) in sets.items() for text in _heavy(name, columns)]
     found += [text for name, (cases, _) in sets.items() for text in _gross(name, cases)]
     found += [text for name, (cases, _) in sets.items() for text in _copies(name, cases)]
+    found += _alike([cases for cases, _ in sets.values()])
     first, *others = [float(np.median(c.scale[c.weight > 0])) for _, c in sets.values()]
     if any(not 1 / APART <= other / first <= APART for other in others):
         found.append(
@@ -49,9 +52,26 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
         found.append(
             f"neighbouring {' and '.join(together)} cases hit or miss together (lag-1 correlation "
             f"{' and '.join(together.values())}), so that intervals are too narrow: if they are frames, slices or "
-            "images of one patient, name it in a column `patient` or `group`."
+            "images of one patient, name it in a column `patient`."
         )
     return found + ([] if test is None else _unnamed_patients(calibration, test))
+
+
+def _alike(sets: Sequence[Cases]) -> list[str]:
+    """Say which names of groups or patients differ by spaces or capitals alone: they count as two."""
+    found = []
+    for what in ("first_group", "patient"):
+        given = [getattr(cases, what) for cases in sets]
+        names = {str(name) for labels in given if labels is not None for name in np.unique(labels)}
+        plain: dict[str, str] = {}
+        for name in sorted(names):
+            other = plain.setdefault(" ".join(name.split()).casefold(), name)
+            if other != name:
+                found.append(
+                    f"{other!r} and {name!r} differ by spaces or capitals alone: are they one {what.split('_')[-1]}?"
+                )
+                break
+    return found
 
 
 def few_patients(cases: Cases) -> str:

@@ -227,7 +227,7 @@ def _mask_missing(target: Host, mask: Any, allowed: bool) -> Any:
         first = tuple(int(i) for i in np.argwhere(counted)[0])
         raise WrongValue(
             f"target is missing in {int(counted.sum())} of {target.size} places, the first at index {first} (from 0). "
-            "Fill them in, or leave them out with mask_missing=True (--missing empty on the command line).",
+            "Leave them out with mask_missing=True (--missing empty on the command line).",
             first[0],
         )
     if missing.all():

@@ -43,8 +43,8 @@ def warn_near_misses(names: Iterable[str]) -> None:
     patients = [name for one in PATIENTS for name in names if plain(name) == one]
     if patients and "patient" not in stems and "target" in stems:
         warnings.warn(
-            f"{patients[0]!r} is not read; rename it to 'patient', and standard errors and intervals count patients "
-            "instead of cases.",
+            f"{patients[0]!r} is not read; name it 'patient', or say --column patient={patients[0]}, and standard "
+            "errors and intervals count patients instead of cases.",
             stacklevel=3,
         )
 
