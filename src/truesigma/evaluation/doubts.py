@@ -67,9 +67,7 @@ def _alike(sets: Sequence[Cases]) -> list[str]:
         for name in sorted(names):
             other = plain.setdefault(" ".join(name.split()).casefold(), name)
             if other != name:
-                found.append(
-                    f"{other!r} and {name!r} differ by spaces or capitals alone: are they one {what.split('_')[-1]}?"
-                )
+                found.append(f"{other!r} and {name!r} differ by spaces or capitals alone; are they one?")
                 break
     return found
 
