@@ -84,6 +84,14 @@ def test_pooled_cases_are_scored_like_the_whole(cases):
         ts.Cases.concat(cases, ts.Cases(cases.prediction, cases.target, unit="cm"))
 
 
+def test_what_has_no_weight_counts_once_and_without_a_mask_all_counts():
+    one, two = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    weighted = ts.Cases(ts.Prediction(one, scale=one, mask=[True, False]), one, weight=[2.0, 5.0])
+    pooled = ts.Cases.concat(weighted, ts.Cases(ts.Prediction(two, scale=two), two))
+    assert pooled.weight.tolist() == [2.0, 5.0, 1.0, 1.0]
+    assert pooled.prediction.mask.tolist() == [True, False, True, True]
+
+
 def test_a_tally_of_cases_is_that_of_their_arrays(cases):
     found = ts.Tally.empty().add(cases[:90]).add(cases[90:])
     arrays = {"group": cases.group, "patient": cases.patient}

@@ -56,6 +56,14 @@ def test_the_scale_stays_and_there_is_no_density():
         metrics.nll.score(made, sample.target)
 
 
+def test_the_mean_is_that_of_the_law_and_not_the_location():
+    p, y = skewed(500, 3)
+    made = isotonic.fit(p, y)(p)
+    drawn = made.sample(4000, seed=0).mean(axis=0)
+    np.testing.assert_allclose(made.mean, drawn, atol=0.2)
+    assert np.all(made.mean > made.location + 1.5 * made.scale)
+
+
 def test_another_likelihood_is_refused():
     sample = draw(6)
     fitted = isotonic.fit(sample.prediction(), sample.target)
