@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from project_files import make_images, write_table
 
-from truesigma.cli import _ask as asking
 from truesigma.project.project import read_project
 from truesigma.project.propose import Wishes, propose
 from truesigma.project.survey import survey
@@ -255,43 +254,14 @@ def test_bad_tables(place, run, change, message):
     assert message in err
 
 
-def test_questions_are_asked_on_a_terminal(place, monkeypatch, run):
-    """Enter is enough for all but the folder; what was said by a flag is not asked."""
-    asked = []
-
-    def answer(question, default=""):
-        asked.append(question)
-        return "scans" if question.startswith("Folder") else "labels.csv" if "csv" in question else default
-
-    monkeypatch.setattr(asking, "ask", answer)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    code, _, err = run("init", "--set", "train.epochs=3", "--device", "cpu")
-    assert code == 0, err
-    starts = [question.split()[0] for question in asked]
-    assert starts == ["Folder", "Their", "Columns", "Unit", "Column"]
-    project = read_project(place / "recipe.toml")
-    assert project.options["target"] == "age"
-    assert project.train.epochs == 3
-    asked.clear()
-    words = ["--images", "scans", "--table", "labels.csv", "--target", "age", "--device", "cpu", "--force"]
-    assert run("init", *words)[0] == 0
-    assert asked == []  # everything that is needed was given
-    _, out, err = run("init", *words, "--set", "train.folds=3")
-    assert "splits: 38 in 3 folds, 10 test, by patient" in out + err
-
-
-def test_enter_takes_the_unit_in_the_name_and_its_scale(place, monkeypatch, run):
-    """A length in mm is not squeezed for want of an answer, but it can be."""
+def test_the_unit_and_the_scale_are_taken_from_the_name(place, run):
+    """A length in mm is not squeezed, but it can be."""
     rows = make_images(place / "more", 12)
     rows = [{**row, "length_mm": row["age"], "spacing": 1 + k} for k, row in enumerate(rows)]
     write_table(place / "t.csv", rows)
-    answers = {"Folder": "more/scans", "Their": "t.csv", "Columns": "length_mm"}
-    monkeypatch.setattr(asking, "ask", lambda question, default="": answers.get(question.split()[0], default))
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    given = ["--images", "more/scans", "--table", "t.csv", "--target", "length_mm", "--set", "data.size=32"]
     for more, scaled in ([], True), (["--set", "data.mm_per_pixel=0"], False):
-        code, _, err = run("init", "--set", "data.size=32", *more, "--device", "cpu", "--force")
+        code, _, err = run("init", *given, *more, "--device", "cpu", "--force")
         assert code == 0, err
         options = read_project(place / "recipe.toml").options
         assert options["unit"] == "mm"

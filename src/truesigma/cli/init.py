@@ -1,6 +1,5 @@
 """init: from a folder of images and a table to a recipe that `run` follows."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from ._options import Device, Json, Settings
-from ._output import QUIET, check_output, deliver, say
+from ._output import check_output, deliver, say
 from ._settings import read_settings, words_of
 
 if TYPE_CHECKING:
@@ -70,20 +69,12 @@ def init(
     check_backbone(wishes.backbone, out.parent)
     if wishes.weights is not None and not wishes.weights.is_file():
         raise ValueError(f"there is no file {wishes.weights}; expected weights to start from.")
-    missing = images is None or not wishes.target
-    asking = missing and sys.stdin.isatty() and sys.stderr.isatty() and not QUIET.get()
-    if asking:
-        from . import _ask as ask
-
-        images, table = images or ask.folder(), table or ask.table()
     if images is None:
         raise ValueError(
             "no images were given; give their folder as --images, and what to predict as --target."
         )
     seen = survey(images, table, image=image)
     say("\n".join(seen.lines()))
-    if asking:
-        wishes = ask.wishes(seen, wishes)
     proposal = propose(seen, wishes, out, gpu=has_gpu(device))
     proposal = replace(proposal, project=changed(proposal.project, chosen))
     write_text(out, recipe_text(proposal))
