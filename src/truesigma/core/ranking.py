@@ -139,3 +139,16 @@ def in_order(key: Host, error: Host, weight: Host) -> Kept:
     np.cumsum(weight, out=share[1:])
     share /= share[-1]
     return Kept(key, share, error)
+
+
+def auroc(unshifted: Host, shifted: Host) -> float:
+    r"""Area under the receiver operating characteristic: 0.5 where values cannot tell two sets of cases apart.
+
+    $$P(v' > v) + \tfrac12 P(v' = v)$$
+
+    >>> auroc(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    0.875
+    """
+    ordered = np.sort(unshifted)
+    below = np.searchsorted(ordered, shifted, side="left") + np.searchsorted(ordered, shifted, side="right")
+    return float(below.mean() / (2 * ordered.size))

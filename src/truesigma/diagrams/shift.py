@@ -14,9 +14,8 @@ import numpy as np
 from ..core.arrays import Host
 from ..core.bins import assign, bin_edges
 from ..core.cases import Cases
-from ..core.ranking import rank
+from ..core.ranking import auroc, rank
 from ..core.values import Prediction
-from ..evaluation.detection import aupr, auroc, fpr95
 from ..files.disk import plain
 from ._style import Axes, axes_or_new, look, note_power, style
 
@@ -31,8 +30,6 @@ class Shift:
     share: Mapping[str, Host]
     median: Mapping[str, float]
     auroc: Mapping[str, float]  # of every shifted set against the unshifted one
-    aupr: Mapping[str, float]
-    fpr95: Mapping[str, float]
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -61,7 +58,7 @@ def table(
         bins: of equal width over the logarithm of all variances.
 
     Returns:
-        The numbers to draw, with AUROC, AUPR and FPR95 of every shifted set against the unshifted one.
+        The numbers to draw, with the AUROC of every shifted set against the unshifted one.
 
     Example:
         >>> sure, unsure = (Prediction([0.0] * 3, aleatoric=[k, k + 1, k + 2]) for k in (1.0, 3.0))
@@ -83,11 +80,9 @@ def table(
         label: np.bincount(assign(values, edges), minlength=edges.size - 1) / values.size
         for label, values in logarithm.items()
     }
-    scores = [
-        {label: score(variance[name], variance[label]) for label in sets} for score in (auroc, aupr, fpr95)
-    ]
+    apart = {label: auroc(variance[name], variance[label]) for label in sets}
     median = {label: float(np.median(values)) for label, values in variance.items()}
-    return Shift(np.exp(edges), share, median, *scores)
+    return Shift(np.exp(edges), share, median, apart)
 
 
 def _variance(given: Prediction | Cases) -> Host:

@@ -17,6 +17,7 @@ import numpy as np
 from ..core.arrays import Host, to_host
 from ..core.checks import check_group
 from ..core.errors import Refusal
+from ..core.ranking import auroc
 from ..core.values import Prediction
 
 FOLDS = 5
@@ -128,11 +129,11 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
         models.append(model)
         logit[part == k], logit_new[apart == k] = wide[part == k] @ model, wide_new[apart == k] @ model
     weight, weight_new = (np.exp(np.clip(g, -30, 30)) for g in (logit, logit_new))
-    effective, auroc = float(weight.sum() ** 2 / (weight**2).sum()), _auroc(logit, logit_new)
-    if effective < LEAST or auroc > APART:
+    effective, told = float(weight.sum() ** 2 / (weight**2).sum()), auroc(logit, logit_new)
+    if effective < LEAST or told > APART:
         raise Refusal(
             f"weighted to be like the new cases, the {len(old)} calibration cases say as much as {effective:.1f}, and "
-            f"the two are told apart with an AUROC of {auroc:.2f}; expected {LEAST:g} at least, and {APART:g} at most. "
+            f"the two are told apart with an AUROC of {told:.2f}; expected {LEAST:g} at least, and {APART:g} at most. "
             "They have too little in common: label some of the new cases (sigma_by_group makes use of twenty)."
         )
     for model in models:  # so that the calibration cases weigh 1 on average
@@ -144,7 +145,7 @@ def fit(old: Any, new: Any, *, patient: Any = None, seed: int = 0) -> tuple[Cova
         tuple(spread.tolist()),
         tuple(tuple(one.tolist()) for one in models),
         effective,
-        auroc,
+        told,
         beyond=float((weight_new > above).mean()),
         cases=(len(old), len(new)),
     )
@@ -184,9 +185,3 @@ def logistic(old: Host, new: Host) -> Host:
         if float(np.abs(step).max()) < 1e-10:
             break
     return found
-
-
-def _auroc(old: Host, new: Host) -> float:
-    ordered = np.sort(old)
-    below = np.searchsorted(ordered, new, side="left") + np.searchsorted(ordered, new, side="right")
-    return float(below.mean() / (2 * old.size))

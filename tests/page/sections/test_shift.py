@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_samples import make, subject_of
 
-from truesigma.evaluation.detection import auroc
+from truesigma.core.ranking import auroc
 from truesigma.page.sections import shift
 
 

@@ -83,13 +83,10 @@ def sentences(subject: Subject, found: ShiftFound | None) -> list[str]:
     """Say what the shifted cases show; nothing if there are none."""
     if found is None:
         return []
-    name = NAMES[1]
     sure = [100 * (found.shift.median[n] ** 0.5) / (found.shift.median[NAMES[0]] ** 0.5) for n in NAMES]
     words = [
         f"The typical sigma of the {found.cases:,} shifted cases is {sure[1]:.0f} % of that of the test cases. "
-        f"Sigma tells the two apart with an AUROC of {estimate_text(found.auroc)} (0.5 is chance, 1 is perfect), "
-        f"an AUPR of {found.shift.aupr[name]:.2f}, and raises a false alarm for "
-        f"{percent(found.shift.fpr95[name])} of the test cases where it finds 95 % of the shifted ones (FPR95)."
+        f"Sigma tells the two apart with an AUROC of {estimate_text(found.auroc)} (0.5 is chance, 1 is perfect)."
     ]
     if found.coverage is not None and found.rmse is not None:
         words.append(
