@@ -121,10 +121,11 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     shutil.rmtree(folder / TRIALS, ignore_errors=True)
     entered = named or plans
     works = [open_work(changed(project, plan.settings), folder / TRIALS, device) for plan in entered]
-    paces = side_by_side([partial(_epoch_seconds, one) for one in works], device)
-    ready = [Entrant(*one) for one in zip(entered, works, paces)]
-    fitted = [one for one in ready if one.plan.fitted]
-    able = _able([one for one in ready if not one.plan.fitted], end - seconds_here(device), say)
+    fitted = [Entrant(plan, work, 0.0) for plan, work in zip(entered, works) if plan.fitted]
+    slow = [(plan, work) for plan, work in zip(entered, works) if not plan.fitted]
+    paces = side_by_side([partial(_epoch_seconds, work) for _, work in slow], device)
+    ready = [Entrant(plan, work, pace) for (plan, work), pace in zip(slow, paces)]
+    able = _able(ready, end - seconds_here(device), say)
     if not able and not fitted:
         able = [min(ready, key=lambda one: one.pace)]
     before: list[Tried] = []
