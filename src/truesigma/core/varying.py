@@ -268,12 +268,6 @@ class ByCase(Varying):
     def quantile(self, probability: float) -> Host:
         return self._of_each(lambda law: law.quantile(probability))
 
-    def central(self, level: float) -> tuple[Host, Host]:
-        return (
-            self._of_each(lambda law: central_bounds(law, level)[0]),
-            self._of_each(lambda law: central_bounds(law, level)[1]),
-        )
-
     def _of_each(self, of: Callable[[Law], float]) -> Host:
         """A number of the law of each case, (case,)."""
         return np.array([of(law) for law in self.laws])[self.index]

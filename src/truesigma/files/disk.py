@@ -1,12 +1,12 @@
 """Files on disk: written whole or not at all, identified by the hash of their content; JSON without NaN, and TOML."""
 
 import csv
-import difflib
 import hashlib
 import importlib
 import json
 import math
 import os
+import re
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -209,10 +209,7 @@ def _new_part(target: Path) -> tuple[Path, int]:
     part = target.with_name(f".{target.name}.part")
     try:
         handle = _take(part)
-        if os.fstat(handle).st_size:
-            part.unlink(missing_ok=True)
-            os.close(handle)
-            handle = _take(part)
+        os.ftruncate(handle, 0)
         return part, handle
     except BlockingIOError:
         other = part.with_name(f"{part.name}.{os.urandom(4).hex()}")
@@ -343,7 +340,8 @@ def read_json(path: str | Path, like: Any = None) -> Any:
     check_exists(path)
     with reading(path, f"is {content_kind(path) or 'not valid JSON'}", "expected a JSON file, not cut short"):
         found = json.loads(path.read_text(encoding="utf-8-sig"))
-    if isinstance(found, dict) and not _fits_seal(found):
+    seal = found.pop(SEAL, None) if isinstance(found, dict) else None
+    if seal is not None and seal != content_hash(found):
         raise BadFile(
             f"{path} is damaged, or was changed by hand: its content does not fit its hash. Make it again, or remove "
             f"{SEAL} from it if the change is meant."
@@ -395,23 +393,7 @@ def check_like(path: Path, found: Any, like: Any, place: str = "it") -> None:
         raise BadFile(f"{path}: {place} is {found!r:.60}; expected {words}. {again}")
 
 
-def _fits_seal(found: dict[str, Any]) -> bool:
-    """Tell whether the content has the right hash, which is removed; a hash whose name is damaged is not ignored."""
-    seal = found.pop(SEAL, None)
-    if seal is None:
-        return not difflib.get_close_matches(SEAL, found, cutoff=0.8)
-    return bool(seal == content_hash(found))
-
-
 def content_hash(value: Any) -> str:
-    """Compute the hash of plain values, whatever their order and spelling."""
-    return hashlib.sha256(json.dumps(_whole(value), sort_keys=True).encode()).hexdigest()
-
-
-def _whole(value: Any) -> Any:
-    """Write a whole number in one way: other programs write 1 for 1.0."""
-    if isinstance(value, dict):
-        return {key: _whole(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_whole(one) for one in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """Compute the hash of plain values, whatever their order; other programs write a whole number as 1, not 1.0."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(re.sub(r"(?<=\d)\.0\b", "", text).encode()).hexdigest()
