@@ -14,7 +14,7 @@ from ..drawing.overfitting import epochs_of
 from ..other_group import LEVEL, Scores
 from ..paper import Paper
 from ..text import grid, number, percent
-from .networks import THEIRS, Line, line_of, lines, scores_of
+from .networks import THEIRS, Line, line_of, lines
 
 HEAD = """## The answer
 
@@ -108,24 +108,9 @@ def in_short(paper: Paper, found: list[Line]) -> list[str]:
 
 
 def in_detail(paper: Paper, found: list[Line]) -> list[str]:
-    """Who is meant, how closely overfitting is followed, and what the factor does not repair."""
+    """How closely overfitting is followed, what UCE shows, and what the factor does not repair."""
     full = [line for line in found if line.full]
-    theirs = [line for line in found if line.regime == THEIRS]
-    chance = [line for line in found if line.chance]
-    short = [line for line in found if line.short]
-    sure = [line for line in full if line.too_sure]
-    who = (
-        f"**Who is too sure:** of {len(full)} networks trained to their end {len(sure) or 'none'}{_listed(sure)}."
-        + _of_table(full)
-        + _unsure(full)
-    )
-    for which, called in ((short, "short runs"), (theirs, "networks of another group on EndoVis")):
-        if which:
-            over = [line for line in which if line.too_sure]
-            who += f" Of {len(which)} {called} {len(over) or 'none'}{_listed(over)}."
-    if chance:
-        who += f" Not counted: {len(chance)} runs that ended by chance, below."
-    said = [who, *_overfitting(paper), *_pairs(paper), *_ensembles(paper)]
+    said = _overfitting(paper)
     if full:
         said.append(
             "**UCE** is shown, and decides nothing: of its bins of equal width one can carry it "
@@ -182,19 +167,6 @@ def _counted(found: list[Line], chance: list[Line]) -> str:
     instead = [line for line in full if (line.title, line.weights) not in again] + chance
     of = " in place of their second runs" if len(instead) < len(full) + len(chance) else ""
     return f"With them{of} {sum(line.too_sure for line in instead)} of {len(instead)} would be too sure."
-
-
-def _of_table(full: list[Line]) -> str:
-    """How many are too sure of the networks that the paper has, where there are others."""
-    own = [line for line in full if line.published != "–"]
-    if not own or len(own) == len(full):
-        return ""
-    return f" Of the {len(own)} among them that the paper trained too, {sum(line.too_sure for line in own)}."
-
-
-def _unsure(full: list[Line]) -> str:
-    unsure = [line for line in full if line.too_unsure]
-    return f" The opposite, too large a variance, in {len(unsure)}{_listed(unsure)}." if unsure else ""
 
 
 def _seeds(paper: Paper) -> list[tuple[str, list[Line]]]:
@@ -257,14 +229,6 @@ def _word(agree: int, of: int) -> str:
     return "No, in none" if not agree else f"Yes, in all {of}" if agree == of else f"In {agree} of {of}"
 
 
-def _listed(which: list[Line]) -> str:
-    names = [
-        f"{x.title}{' from ImageNet weights' if x.weights == 'ImageNet' else ''} {x.scores.factor:.2f}"
-        for x in which
-    ]
-    return f" ({'; '.join(names)})" if names else ""
-
-
 def _span(values: list[float]) -> str:
     return f"{percent(values[0])} to {percent(values[-1])}"
 
@@ -272,42 +236,6 @@ def _span(values: list[float]) -> str:
 def _times(values: list[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:.2f}" if len(values) == 1 else f"{low:.2f} to {high:.2f}"
-
-
-def _ensembles(paper: Paper) -> list[str]:
-    """Each ensemble beside the network that was trained as its members were."""
-    found = []
-    for one in paper.plan.ensembles:
-        if not one.beside or not paper.has(one.name, one.beside):
-            continue
-        found.append(
-            f"**An ensemble:** {title(paper, one.name)} of {len(one.members)}, and one network trained as its members "
-            f"were, but with dropout: {_both(paper, one.name, one.beside)}."
-        )
-    return found
-
-
-def _pairs(paper: Paper) -> list[str]:
-    """The same network from ImageNet weights and from random ones."""
-    found = []
-    for one in paper.plan.experiments:
-        twin = f"{one.name}_random"
-        if not one.weights or not paper.has(one.name) or not paper.has(twin):
-            continue
-        without_variant = title(paper, one.name).removesuffix(f", {one.variant}")
-        found.append(
-            f"**Transfer:** {without_variant}, from ImageNet weights and from random ones, otherwise alike: "
-            f"{_both(paper, one.name, twin)}."
-        )
-    return found
-
-
-def _both(paper: Paper, *names: str) -> str:
-    """Factor, raw intervals and error of two that are compared."""
-    pair = [scores_of(paper, name) for name in names]
-    held = " and ".join(percent(x.held[0]) for x in pair)
-    errors = " and ".join(number(x.mse, "mse") for x in pair)
-    return f"{_factors(pair)}, raw 90 % intervals hold {held}, MSE {errors}"
 
 
 def _factors(scores: Iterable[Scores]) -> str:

@@ -1,45 +1,25 @@
-"""What the reproduction taught, as tables of computed numbers: the two errors, the tails, the table's MSE column."""
+"""What the reproduction taught, as tables of computed numbers: overfitting, the tails, the table's MSE column."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from truesigma import Cases, Prediction, Undefined, evaluate
+from truesigma import Cases, Prediction, evaluate
 
 from ..claims.intervals import held
 from ..drawing import title
 from ..paper import Paper
 from ..studies.rare import far_draws
 from ..text import grid, number, percent
-from .deviations import beside
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
-UCE = (("uce", {"error": "mean"}), ("uce", {"error": "draws"}))
+UCE = (("uce", {"error": "mean"}),)
 
 
-def shown(head: Sequence[str], rows: Sequence[Sequence[str]], absent: str = "Not yet run.") -> str:
+def shown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; without rows, that nothing was run."""
-    return grid(head, rows) if rows else absent
-
-
-def two_errors(paper: Paper) -> str:
-    """UCE under both errors, for factors fitted on both."""
-    rows, kinds = [], ("none", "sigma", "sigma:error=draws")
-    for name in paper.networks():
-        valid, test = paper.cases(name, "valid")[0], paper.cases(name, "test")
-        found = evaluate(valid, test, recalibrations=kinds, metrics=UCE, recipe="paper")
-        values = [
-            row["value"] for row in found.rows
-        ]  # none, sigma, sigma on the draws; the mean's error first
-        factors: list[Any] = [found.recalibrations[key] for key in kinds[1:]]
-        columns = [number(values[k], "uce") for k in (0, 2, 4, 1, 3, 5)]
-        rows.append([title(paper, name), *[f"{fit.factor:.2f}" for fit in factors], *columns])
-    head = [
-        "network", "s (mean)", "s (draws)", "mean: none", "mean: s (mean)", "mean: s (draws)",
-        "draws: none", "draws: s (mean)", "draws: s (draws)",
-    ]  # fmt: skip
-    return shown(head, rows)
+    return grid(head, rows) if rows else "Not yet run."
 
 
 def tails(paper: Paper) -> str:
@@ -67,7 +47,7 @@ def rare_draws(paper: Paper) -> str:
             (valid, *_), test = (
                 [_typical(one) if middle else one for one in run.cases(split)] for split in ("valid", "test")
             )
-            found = evaluate(valid, test, recalibrations=("none", "sigma"), metrics=UCE[:1], recipe="paper")
+            found = evaluate(valid, test, recalibrations=("none", "sigma"), metrics=UCE, recipe="paper")
             scores += [number(row["value"], "uce") for row in found.rows]
         variances = [number(run.kept(f"{split}_variance"), "mse") for split in ("train", "test")]
         rows.append([title(paper, name), *shares, *scores, *variances])
@@ -155,49 +135,15 @@ def without_dropout(paper: Paper) -> str:
     return shown(head, rows)
 
 
-def stage_dropout(paper: Paper) -> str:
-    """ResNet-101 on OCT with the code's dropout after its stages beside the text's."""
-    return beside(paper, ("oct_resnet101", "oct_resnet101_stage05")).strip()
-
-
-def laplace(paper: Paper) -> str:
-    """The Laplace likelihood beside the Gaussian one, where both have been run."""
-    rows = []
-    for one in (e for e in paper.plan.experiments if e.likelihood == "laplace"):
-        twin = paper.plan.match(one.data_set, one.network)
-        if twin is None or not paper.has(one.name, twin.name):
-            continue
-        for name in (twin.name, one.name):
-            fit: Any = paper.fitted(name, "exact", "sigma")
-            asked = ("none mse", "none mae", "none nll", "sigma nll", "sigma crps", "sigma uce")
-            scores = [_plain(paper, name, *words.split()) for words in asked]
-            last = percent(held(paper, name, "sigma", 0.99))
-            rows.append([title(paper, name), f"{fit.factor:.2f}", *scores, last])
-    head = ["network", "s", "MSE", "MAE", "NLL none", "NLL σ", "CRPS σ", "UCE x 100 σ", "99 % holds"]
-    return shown(head, rows, "Not yet run: the Laplace run of step 5.")
-
-
-def _plain(paper: Paper, name: str, recalibration: str, metric: str) -> str:
-    """A score; a dash where the law has none."""
-    try:
-        value = paper.score(name, "exact", recalibration, metric)["value"]
-    except Undefined:
-        value = None
-    return f"{value:.4f}" if metric in ("mae", "crps") and value is not None else number(value, metric)
-
-
 # By the name of their place in the page.
 SECTIONS: dict[str, Callable[[Paper], str]] = {
     one.__name__: one
     for one in (
         overfitting,
-        two_errors,
         tails,
         rare_draws,
         by_output,
         without_dropout,
-        stage_dropout,
         mixed_column,
-        laplace,
     )
 }

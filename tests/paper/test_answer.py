@@ -65,18 +65,14 @@ def test_short_runs_are_shown_apart(root):
     text = answer_text(paper)
     assert "**Are networks too sure? Yes, in all 3.**" in text
     assert "none have it below 1 by as much, and 0 neither." in text
-    assert "of 3 networks trained to their end 3 (" in text
     after = [line.scores.held[1] for line in found if line.full]
     near = sum(abs(held - 0.9) <= 0.02 for held in after)
     assert near < 3
     assert f"**Does one factor repair it? {f'In {near} of 3' if near else 'No, in none'}, at 90 %" in text
-    assert "Of 1 short runs 1" in text
-    assert "**Transfer:**" in text
     kept = [line.overfitted for line in found if line.full]
     assert kept == pytest.approx([TRUE_FACTOR**2] * 3, rel=0.6)
     shown = sorted(line.shape[1] for line in found if line.full)
     assert f"the 99 % ones {100 * shown[0]:.1f} % to {100 * shown[-1]:.1f} %." in text
-    assert "Of the 1 among them that the paper trained too, 1." in text  # the others are EfficientNet-Lite2
     assert "networks on EndoVis the 90 % intervals hold: DenseNet-201 95.7 % → 92.4 %" in text
     assert "So few say nothing of others." in text
     assert "nother seed" not in text  # there is none
@@ -93,12 +89,9 @@ def test_a_run_that_ended_by_chance_is_shown_and_not_counted(tmp_path):
     path.write_text("".join(",".join(row) + "\n" for row in rows))
     text = answer_text(open_paper(root))
     assert text.count("epochs, kept by an estimate below 0") == 1
-    assert "of 1 networks trained to their end 1 (OCT, ResNet-101" in text
-    assert "Not counted: 1 runs that ended by chance, below." in text
     apart = text.partition("### Runs that ended by chance")[2]
     assert apart.count("| BreastPathQ, DenseNet-201 ") == text.count("| BreastPathQ, DenseNet-201 ") == 1
     assert "With them 2 of 2 would be too sure." in text
-    assert "short runs 1" not in text
 
 
 def test_draws_that_call_a_huge_variance_are_named(root):
@@ -133,4 +126,4 @@ def test_epochs_without_a_look_at_the_test_split_are_passed_over(root):
 
 def test_too_large_a_variance_is_named(root):
     calm(root, "oct_resnet101", 3)
-    assert "The opposite, too large a variance, in 1 (OCT, ResNet-101 0." in answer_text(open_paper(root))
+    assert "1 has it below 1 by as much" in answer_text(open_paper(root))
