@@ -6,7 +6,7 @@ import pytest
 from made_up_paper import PAPER, fake_paper
 
 from paper import open_paper
-from paper.claims import judge, read_claims
+from paper.claims import judge_all
 from paper.drawing import read_figures
 from paper.published import read_expected
 from paper.rows import read_table, rows
@@ -53,7 +53,6 @@ def test_the_folder_itself_is_fine(tmp_path):
 def _read_everything(root):
     paper = open_paper(root)
     read_figures(root)
-    for claim in read_claims(paper):
-        judge(paper, claim)
+    judge_all(paper)
     read_expected(root / "expected")
     rows(paper, read_table(root, "table1"))
