@@ -6,13 +6,12 @@ another seed would change; one network, or one pair, says nothing of others.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf
 
 import numpy as np
+from scipy.stats import ttest_1samp
 
 from truesigma import Cases, paired
-from truesigma.evaluation.inference.clustered import FEWEST, Measured
-from truesigma.evaluation.questions import holm
 
 from ..drawing import title
 from ..drawing.rejection import recalibration_of
@@ -21,6 +20,8 @@ from ..paper import Paper
 HOLDS, PART, FAILS, OPEN = "holds", "holds in part", "does not hold", "not yet run"
 UNKNOWN = "cannot be told"
 UNSEEN = "not seen here"  # what the claim speaks of does not occur in these runs
+RISK = 0.05  # that any word is due to chance
+FEWEST = 5  # networks, below which nothing is called
 # Of an ensemble and the network beside it.
 ALIKE = "Both were trained alike, for fewer epochs than the full-length networks."
 BY_UCE = "One of the bins of equal width can carry the UCE. "
@@ -38,10 +39,12 @@ class Verdict:
 
 def settled(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The claims are one family: what chance may have shown, by Holm at 5 % for all of them, cannot be told."""
-    tested = [one.chance for one in verdicts if one.chance is not None]
-    risks = iter(holm(tested))
-    beyond = [one.chance is None or one.chance <= next(risks) for one in verdicts]
-    return [one if sure else replace(one, word=UNKNOWN) for one, sure in zip(verdicts, beyond)]
+    chances, sure = sorted(one.chance for one in verdicts if one.chance is not None), 0.0
+    for place, chance in enumerate(chances):
+        if chance > RISK / (len(chances) - place):
+            break
+        sure = chance
+    return [one if (one.chance or 0.0) <= sure else replace(one, word=UNKNOWN) for one in verdicts]
 
 
 def open_verdict(paper: Paper, *names: str) -> Verdict:
@@ -68,9 +71,8 @@ def over_networks(effects: Mapping[str, float], evidence: str) -> Verdict:
     text = f"{(values > 0).sum()} of {values.size} networks"
     if values.size < FEWEST:
         return Verdict(UNKNOWN, f"{text}, too few to judge others by. {evidence}")
-    found = Measured(float(values.mean()), float(values.std(ddof=1)) / sqrt(values.size), values.size - 1)
-    word = HOLDS if found.value > 0 else FAILS
-    return Verdict(word, f"{text}, p = {found.chance():.2g}. {evidence}", found.chance())
+    chance = float(ttest_1samp(values, 0).pvalue)
+    return Verdict(HOLDS if values.mean() > 0 else FAILS, f"{text}, p = {chance:.2g}. {evidence}", chance)
 
 
 def each(paper: Paper, values: Mapping[str, str]) -> str:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-
-from truesigma.evaluation.inference.clustered import FEWEST, Measured
-from truesigma.evaluation.verdicts import RISK
+from scipy.special import stdtrit
+from scipy.stats import ttest_1samp
 
 from .. import other_group
+from ..claims.verdict import FEWEST, RISK
 from ..drawing import find_figure, title
 from ..drawing.overfitting import epochs_of
 from ..other_group import LEVEL, Scores
@@ -136,11 +136,10 @@ def _of_others(full: list[Line]) -> str:
     if len(full) < FEWEST:
         return "So few say nothing of others."
     size = np.log([line.scores.factor for line in full])
-    found = Measured(float(size.mean()), float(size.std(ddof=1)) / math.sqrt(size.size), size.size - 1)
-    low, high = (math.exp(end) for end in found.bounds(RISK))
+    low, high = map(math.exp, ttest_1samp(size, 0).confidence_interval(1 - RISK))
     told = "others like them are too sure" if low > 1 else "they are not sure enough" if high < 1 else ""
     so = f"on average, {told}" if told else "whether others like them are too sure on average cannot be told"
-    return f"Their s is {math.exp(found.value):.2f} on average [{low:.2f}, {high:.2f}], of log s: {so}."
+    return f"Their s is {math.exp(size.mean()):.2f} on average [{low:.2f}, {high:.2f}], of log s: {so}."
 
 
 def _overfitting(paper: Paper) -> list[str]:
@@ -184,10 +183,10 @@ def _beyond_seeds(full: list[Line], seeds: list[tuple[str, list[Line]]]) -> str:
     if not seeds:
         return ""
     spread = [np.log([line.scores.factor for line in runs]).var(ddof=1) for _, runs in seeds]
-    deviation, beyond = math.sqrt(float(np.mean(spread))), 0
-    for line in full:
-        error = math.hypot(line.scores.error / line.scores.factor, deviation)
-        beyond += Measured(math.log(line.scores.factor), error, len(spread)).bounds(RISK)[0] > 0
+    deviation = math.sqrt(float(np.mean(spread)))
+    reach = float(stdtrit(len(spread), 1 - RISK / 2))
+    errors = [math.hypot(line.scores.error / line.scores.factor, deviation) for line in full]
+    beyond = sum(math.log(line.scores.factor) > reach * error for line, error in zip(full, errors))
     return (
         f" Another seed changes s by a factor of {math.exp(deviation):.2f} (one standard deviation of log s, of "
         f"{len(spread)} networks trained twice): with that in its error, {beyond or 'none'} of the {len(full)} can be "

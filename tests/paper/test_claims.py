@@ -150,5 +150,5 @@ def test_every_verdict_says_its_rule(paper):
     ("held", "word"), [(0.975, "does not hold"), (0.985, "holds"), (1.0, "does not hold")]
 )
 def test_99_is_no_more_than_twice_the_misses(monkeypatch, held, word):
-    monkeypatch.setattr(intervals, "held", lambda *_: held)  # alike in all networks, which leaves no chance
+    monkeypatch.setattr(intervals, "held", lambda _, name, *more: held + 1e-5 * len(name))
     assert intervals.holds_99(open_paper(ROOT)).word == word
