@@ -8,7 +8,6 @@ import pytest
 import tiny_backbone
 
 import truesigma as ts
-from truesigma.files.disk import BadFile
 from truesigma.project.verify import verify
 
 
@@ -92,7 +91,6 @@ def test_a_recalibration_of_ones_own_is_not_run(finished):
 def test_files_alone(finished, tmp_path, run):
     folder = finished / "output"
     assert wrong(folder / "card.json") == []
-    assert wrong(folder / "report.html") == []
     assert wrong(folder / "runs" / "0") == []
     shutil.copy(folder / "card.json", tmp_path / "card.json")
     assert [check.holds for check in verify(tmp_path / "card.json")] == [
@@ -135,7 +133,7 @@ def test_an_exported_model(finished, run):
     )
     assert code == 0, err
     found = verify(finished / "model.onnx")
-    assert [check.holds for check in found] == [True, True], found
+    assert [check.holds for check in found] == [True], found
     model = onnx.load("model.onnx")
     numbers = model.graph.initializer[0]
     numbers.raw_data = numbers.raw_data[:-1] + bytes([numbers.raw_data[-1] ^ 1])
@@ -174,13 +172,6 @@ def described(path, **metadata):
 def test_a_model_that_has_lost_its_hash(tmp_path):
     path = described(tmp_path / "model.onnx", network=json.dumps([]))
     assert not all(check.holds for check in verify(path))
-
-
-@pytest.mark.parametrize("network", ["not JSON", "[1]", '[{"seed": 0}]', '{"seed": 0}'])
-def test_a_model_whose_networks_cannot_be_read(tmp_path, network):
-    path = described(tmp_path / "model.onnx", sha256="0" * 64, network=network)
-    with pytest.raises(BadFile, match=r"model\.onnx is damaged"):
-        verify(path)
 
 
 OPTIONS = (

@@ -12,9 +12,7 @@ from ._output import check_output, deliver
 def verify(
     path: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER|FILE", help="A folder of run or train, a card, scores, a report, an .onnx."
-        ),
+        typer.Argument(metavar="FOLDER|FILE", help="A folder of run or train, a card, scores, an .onnx."),
     ],
     plugin: Plugins = None,
     json: Json = None,

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,8 +52,8 @@ def verify(path: str | Path, code: Collection[str | Path] = ()) -> list[Check]:
     """Recompute what a file or a folder says from the files it names.
 
     Args:
-        path: the folder of `truesigma run` or of `truesigma train`; a card, scores or other JSON of `truesigma`; a
-            report; or an ONNX file of `truesigma export`.
+        path: the folder of `truesigma run` or of `truesigma train`; a card, or scores; or an ONNX
+            file of `truesigma export`.
         code: your own Python files that its networks may use; a file that only the folder names is not executed.
 
     Returns:
@@ -65,16 +64,12 @@ def verify(path: str | Path, code: Collection[str | Path] = ()) -> list[Check]:
     if path.is_dir():
         look = _project if (path / FILE).exists() else _run
         kind = partial(look, code=code)
-    elif path.suffix.lower() in (".html", ".htm"):
-        kind = _page
     elif path.suffix.lower() == ".onnx":
         kind = _onnx
     elif path.suffix.lower() == ".json":
         kind = _json
     else:
-        raise BadFile(
-            f"{path} cannot be verified; expected the folder of a run, or a .json, .html or .onnx file."
-        )
+        raise BadFile(f"{path} cannot be verified; expected the folder of a run, or a .json or .onnx file.")
     return list(kind(path))
 
 
@@ -223,20 +218,8 @@ def _card(path: Path, card: Card) -> str | None:
     return f"{stored['name']} fitted again gives {again!r:.200}"
 
 
-def _page(path: Path) -> Iterator[Check]:
-    """Check a report: the files that it names, by their hashes."""
-    with reading(path):
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    named = re.findall(r"([\d,]{1,20}) cases, file ([^<]{0,1500}?), SHA-256 ([0-9a-f]{64})", text)
-    if not named:
-        yield Check(f"{path.name}", None, "it does not name the files that it was made from")
-    for count, name, mark in named:
-        about = {"file": name, "sha256": mark}
-        yield _checked(f"{path.name} was made from {name}, {count} cases", partial(_beside, path, about))
-
-
 def _onnx(path: Path) -> Iterator[Check]:
-    """Check an exported model: its graph and metadata by their hash, its card, and that it runs."""
+    """Check an exported model: its graph and its metadata, by their hash."""
     from ..imaging.export.graph import content_hash, need_onnx
 
     need_onnx()
@@ -246,15 +229,9 @@ def _onnx(path: Path) -> Iterator[Check]:
         model: Any = onnx.load(path)
         onnx.checker.check_model(model)
         said = {one.key: one.value for one in model.metadata_props}
-        networks = json.loads(said.get("network", "[]"))
-        marks = [(str(one["seed"]), str(one["weights"])) for one in networks]
         content = content_hash(model)
     same = content == said.get("sha256")
     yield Check(f"{path.name} is whole", same, "" if same else "its graph or its metadata has changed")
-    for seed, weights in marks:
-        found = [p for p in path.parent.rglob("best.safetensors") if fingerprint(p) == weights]
-        words = str(found[0]) if found else "its weights are not beside it"
-        yield Check(f"it holds the network of seed {seed}", True if found else None, words)
 
 
 def _alike(one: Any, other: Any) -> bool:
