@@ -80,13 +80,13 @@ def test_parts_with_other_conventions_stand_in_lines_of_their_own():
 def test_the_catalogue_reads_every_plugin():
     for kind in ("recalibrate", "metrics", "diagrams", "datasets", "backbones", "sigmas", "recipes"):
         for entry in catalogue(kind):
-            assert entry.help, f"{kind} {entry.name} has no line of help"
-    sigma = next(entry for entry in catalogue("recalibrate") if entry.name == "sigma")
-    assert [(o.name, o.default) for o in sigma.options] == [
+            assert entry["help"], f"{kind} {entry['name']} has no line of help"
+    sigma = next(entry for entry in catalogue("recalibrate") if entry["name"] == "sigma")
+    assert [(o["name"], o["default"]) for o in sigma["options"]] == [
         ("part", "total"), ("outputs", "separate"), ("error", "mean"), ("solver", "closed"),
         ("robust", "False"),
     ]  # fmt: skip
-    assert sigma.options[0].help.startswith('"total", or "aleatoric"')
+    assert sigma["options"][0]["help"].startswith('"total", or "aleatoric"')
 
 
 def test_two_choices_of_the_same_meaning_have_a_column_each():

@@ -2,9 +2,8 @@
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument
 
@@ -12,23 +11,7 @@ from ..core import plugins
 from ._options import Json, names_of
 from ._output import check_output, deliver
 
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a plug-in: its name, its default as written, and a line of help."""
-
-    name: str
-    default: str
-    help: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A plug-in: its name, a line of help, its options."""
-
-    name: str
-    help: str
-    options: tuple[Option, ...] = ()
+Entry = dict[str, Any]  # a plug-in: its name, a line of help, and its options, which have a default, too
 
 
 def list_plugins(
@@ -47,24 +30,21 @@ def list_plugins(
     lines = []
     for name, some in entries.items():
         if kind is None:
-            lines += [name, *(f"  {entry.name:<20} {entry.help}" for entry in some)]
+            lines += [name, *(f"  {entry['name']:<20} {entry['help']}" for entry in some)]
             continue
         for entry in some:
-            lines.append(f"{entry.name}: {entry.help}")
-            lines += [f"  {entry.name}:{o.name}={o.default}\n      {o.help}" for o in entry.options]
+            lines.append(f"{entry['name']}: {entry['help']}")
+            for one in entry["options"]:
+                lines.append(f"  {entry['name']}:{one['name']}={one['default']}\n      {one['help']}")
     if kind is None:
         lines.append("options: truesigma list KIND, such as recalibrate")
-    result = {
-        name: [{"name": e.name, "help": e.help, "options": [vars(o) for o in e.options]} for e in some]
-        for name, some in entries.items()
-    }
-    deliver("\n".join(lines), result, json)
+    deliver("\n".join(lines), entries, json)
 
 
 def catalogue(kind: str) -> Iterator[Entry]:
     """All plug-ins of a kind, such as "metrics", in the order of their names; or the recipes.
 
-    >>> [option.name for option in next(catalogue("recalibrate")).options][:2]
+    >>> [option["name"] for option in next(catalogue("recalibrate"))["options"]][:2]
     ['part', 'outputs']
     """
     from ..evaluation.recipe import FOLDER, recipe_names
@@ -72,22 +52,25 @@ def catalogue(kind: str) -> Iterator[Entry]:
     if kind == "recipes":
         for name in recipe_names():
             first, *_ = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-            yield Entry(name, first.lstrip("# "))
+            yield {"name": name, "help": first.lstrip("# "), "options": []}
         return
     for name in plugins.names(kind):
         try:
             module = plugins.load(kind, name)
         except ModuleNotFoundError as missing:
-            yield Entry(name, f"needs {missing.name}: pip install 'truesigma[train]'")
+            words = f"needs {missing.name}: pip install 'truesigma[train]'"
+            yield {"name": name, "help": words, "options": []}
             continue
-        yield Entry(name, plugins.help_of(kind, module), tuple(_options(kind, module)))
+        yield {"name": name, "help": plugins.help_of(kind, module), "options": _options(kind, module)}
 
 
-def _options(kind: str, module: ModuleType) -> Iterator[Option]:
+def _options(kind: str, module: ModuleType) -> list[dict[str, str]]:
     words = _arguments(inspect.getdoc(getattr(module, plugins.FOLDERS[kind][1])) or "")
+    options = []
     for name, one in plugins.options(kind, module).items():
         default = "" if one.default is inspect.Parameter.empty else str(one.default)
-        yield Option(name, default, words.get(name, ""))
+        options.append({"name": name, "default": default, "help": words.get(name, "")})
+    return options
 
 
 def _arguments(text: str) -> dict[str, str]:

@@ -159,11 +159,7 @@ def report(
     shown = {one.key: one for one in made if one is not None}
     gain = rejection.gained(shown["rejection"], subject.unit)
     sections = [headline.section(subject, scored, advice, gain), *shown.values()]
-    sections += [
-        scores.section(subject, scored),
-        origin.section(subject, notes or {}),
-        definitions.section(),
-    ]
+    sections += [scores.section(subject, scored), origin.section(subject, notes or {}), definitions.section()]
     page = assemble(sections, title=title or headline.title_of(subject), unit=subject.unit)
     tables = {one.key: plain(one.table) for one in sections if one.table}
     moved = " ".join(shift.sentences(subject, shift.table(subject)))

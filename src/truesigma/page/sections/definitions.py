@@ -9,12 +9,6 @@ from ..formula import formulas
 from ..markup import element
 from ..numbers import capital
 
-# Where the documentation defines a metric, if not under its own name.
-ANCHORS = {
-    "width": "coverage", "winkler": "coverage", "sharpness": "coverage", "miscalibration_area": "area", "mse": "scores",
-    "rmse": "scores", "mae": "scores", "median_absolute_error": "location", "r2": "location",
-    "rank_correlation": "ause",
-}  # fmt: skip
 BETTER = {
     "lower": "Lower is better.",
     "higher": "Higher is better.",
@@ -34,11 +28,7 @@ def section() -> Section:
             element("h3", None, capital(str(metric.TITLE))),
             paragraph(words.strip()),
             *formulas(metric.__doc__ or ""),
-            paragraph(
-                " ".join(reference[1].split()) if reference else "",
-                f" More: truesigma documentation, Definitions, #{ANCHORS.get(name, name)}.",
-                kind="note",
-            ),
+            paragraph(" ".join(reference[1].split()) if reference else "", kind="note"),
         ]
         entries.append(element("div", {"class": "definition", "id": f"definition-{name}"}, *parts))
     intro = paragraph(
