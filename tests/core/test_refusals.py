@@ -24,8 +24,6 @@ P = Prediction(0 * Y, aleatoric=0 * Y + 1, epistemic=0 * Y)
         (lambda: aux.fit(P, Y, seed="a"), "seed is 'a'"),
         (lambda: aux.fit(P, Y, rate="fast"), "rate is 'fast'; expected a number"),
         (lambda: aux.fit(P, Y, standardise="no"), "standardise is 'no'; expected true or false"),
-        (lambda: Tally.empty(levels=0.9), r"levels is 0.9 .*expected numbers, as \[0.5, 0.9\]"),
-        (lambda: Tally.empty(edges=5), "edges 5"),
         (lambda: Tally.empty().merge(3), "cannot merge a tally with a int"),
         (lambda: Empirical([1.0, 2.0], unit=0.0), "unit is 0.0 and moment 2; expected those of the law"),
         (lambda: Empirical([1.0, 2.0], moment=3), "moment 3"),

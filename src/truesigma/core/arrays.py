@@ -56,12 +56,6 @@ def as_array(name: str, values: Any) -> Array:
     return xp.astype(values, xp.float32 if bits < 32 else xp.float64) if bits not in (32, 64) else values
 
 
-@cache
-def _numpy_namespace() -> Any:
-    """Look up numpy's namespace once, when it is first needed, because that imports all of numpy."""
-    return array_namespace(np.zeros(0))
-
-
 def namespace(*arrays: Array) -> Any:
     """The array API namespace the arrays share; `None` is passed over."""
     given = []
@@ -69,7 +63,9 @@ def namespace(*arrays: Array) -> Any:
         if array is not None:
             given.append(array)
     if given and set(map(type, given)) == {np.ndarray}:
-        return _numpy_namespace()
+        from array_api_compat import numpy  # when it is first needed, because that imports all of numpy
+
+        return numpy
     devices = {a.device for a in given if is_torch_array(a)} if len(given) > 1 else set()
     if len(devices) > 1:
         raise Refusal(

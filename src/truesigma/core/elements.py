@@ -298,11 +298,10 @@ class Elements:
 
     def view(self, outputs: Outputs) -> "Elements":
         # A property that keeps its own object would hold the arrays of every block.
-        plain = self if self.mask is None else self._masked
         if outputs == "separate":
-            return plain
+            return self.elements
         check_choice("outputs", outputs, "separate", "mean")
-        return plain if self.aleatoric.shape[1] == 1 else self.pooled
+        return self.elements if self.aleatoric.shape[1] == 1 else self.pooled
 
 
 def _uncrossed(low: Array, high: Array, law: Law, level: float) -> tuple[Array, Array]:

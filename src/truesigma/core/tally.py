@@ -74,13 +74,8 @@ class Tally:
         """
         check_choice("outputs", outputs, "separate", "mean")
         check_choice("error", error, "mean", "draws")
-        try:
-            levels = tuple(float(level) for level in levels)
-            known = None if edges is None else tuple(float(e) for e in edges)
-        except (TypeError, ValueError):
-            raise Refusal(
-                f"levels is {levels!r} and edges {edges!r}; expected numbers, as [0.5, 0.9]."
-            ) from None
+        levels = tuple(float(level) for level in levels)
+        known = None if edges is None else tuple(float(e) for e in edges)
         for level in levels:
             check_level(level)
         if known is not None and not (len(known) > 1 and all(a < b for a, b in pairwise(known))):

@@ -60,9 +60,6 @@ def test_groups_are_checked(group, words):
     ("settings", "words"),
     [
         ({"levels": [90]}, "level is 90"),
-        ({"levels": [None]}, r"levels is \[None\].*expected numbers"),
-        ({"edges": "auto"}, "edges 'auto'.*expected numbers"),
-        ({"edges": np.ones((1, 2))}, "edges array.*expected numbers"),
         ({"edges": [1.0]}, "edges is .*two or more numbers that rise"),
         ({"edges": [1.0, 1.0]}, "edges is .*two or more numbers that rise"),
         ({"edges": [1.0, np.nan]}, "edges is .*two or more numbers that rise"),

@@ -12,7 +12,7 @@ from ...evaluation.bootstrap import Estimate, estimate
 from ...evaluation.headline import fault
 from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
-from ...evaluation.questions import MOST_OUTPUTS
+from ...evaluation.questions import MOST_OUTPUTS as SHOWN
 from ...evaluation.replicates import Resampling, replicate
 from ...evaluation.verdicts import RISK
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
@@ -20,7 +20,6 @@ from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
 from ..subject import Subject, counted, sigma_of
 
-SHOWN = MOST_OUTPUTS
 TITLE = "For whom"
 RIGHT, NO_SIGN = "as promised", "no sign against it"
 FACTOR = (
