@@ -111,9 +111,8 @@ class Card:
         }
 
     def __repr__(self) -> str:
-        return (
-            f"Card({self.recalibration.to_dict()['name']}, {self.data.get('cases')} cases, {self.law.name})"
-        )
+        name, cases = self.recalibration.to_dict()["name"], self.data.get("cases")
+        return f"Card({name}, {cases} cases, {self.law.name})"
 
 
 def calibrate(

@@ -91,9 +91,8 @@ def apply_maps(
             path.parent.mkdir(parents=True, exist_ok=True)
             write_nifti(path, values, head)
             files.append(str(path))
-        counted = (
-            prediction.location.size if prediction.mask is None else int(np.count_nonzero(prediction.mask))
-        )
+        inside = prediction.mask
+        counted = prediction.location.size if inside is None else int(np.count_nonzero(inside))
         made.append(Maps(source.files[LOCATION], tuple(files), counted))
         if tick is not None:
             tick(1)

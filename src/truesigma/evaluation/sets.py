@@ -134,11 +134,9 @@ class CaseSet:
         """The files that the cases came from, as results describe them; nothing where they were given."""
         if self.files is not None:
             return describe_files(self.files)
-        return (
-            describe_file(self.paths[0], self.given, **self.reading)
-            if self.given is not None and self.paths
-            else {}
-        )
+        if self.given is None or not self.paths:
+            return {}
+        return describe_file(self.paths[0], self.given, **self.reading)
 
 
 def open_set(
