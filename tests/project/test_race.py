@@ -13,6 +13,7 @@ from truesigma.core.values import Prediction
 from truesigma.files.disk import read_json
 from truesigma.files.store import read
 from truesigma.imaging.backbones import efficientnet_lite0
+from truesigma.imaging.data.dataset import Split
 from truesigma.imaging.network.tensors import read_state
 from truesigma.imaging.prediction.runs import open_runs
 from truesigma.imaging.training.schedule import smoothed
@@ -132,16 +133,16 @@ def test_patients_are_drawn_whole() -> None:
     apart = rng.normal(0.3, 1.0, 10)[whose]
     scores = [np.full(120, 9.0), 9.0 + apart]
 
-    class Valid:
-        name = tuple(map(str, range(120)))
-        together = tuple(map(str, whose))
-        target = torch.zeros(120, 1)
+    patient = tuple(map(str, whose))
+    valid = Split(
+        torch.zeros(120, 1, 2, 2), torch.zeros(120, 1), tuple(map(str, range(120))), patient=patient
+    )
 
     class Train:
         target = torch.tensor([[-1.0], [0.0], [1.0]])  # of which the sd is 1
 
     class Data:
-        splits = {"valid": Valid, "train": Train}
+        splits = {"valid": valid, "train": Train}
 
     # A CRPS is that of an error far from 0, with hardly any sigma.
     found = [
@@ -154,6 +155,9 @@ def test_patients_are_drawn_whole() -> None:
     assert rows[best].behind == rows[best].low == rows[best].high == 0
     assert (wide.high - wide.low) / 2 == pytest.approx(expected, rel=0.2)
     assert wide.behind == pytest.approx(abs(apart.mean()))
+    kinds = replace(valid, patient=None, group=patient)  # ten kinds of images are no patients
+    assert len({*kinds.owners}) == 120
+    assert len({*replace(valid, patient=None, group=tuple(map(str, range(120)))).owners}) == 120
 
 
 @pytest.fixture

@@ -366,7 +366,7 @@ def _compared(rung: int, names: Sequence[str], found: Sequence[Guess], data: "Da
         values.cpu().numpy().astype(float) for values in (split.target, data.splits["train"].target.std(0))
     )
     scores = np.array([crps_of(guess.prediction, target, sd) for guess in found])
-    _, whose = np.unique(split.name if split.together is None else split.together, return_inverse=True)
+    whose = split.owners
     sums = np.array([np.bincount(whose, each) for each in scores])
     counts = np.bincount(whose)
     rng = np.random.default_rng(0)

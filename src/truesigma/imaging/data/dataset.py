@@ -17,8 +17,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.cases import MANY
 from ...core.checks import number_of
 from .augment import Places
 from .inputs import Inputs, with_planes
@@ -130,6 +132,12 @@ class Split:
     def together(self) -> tuple[str, ...] | None:
         """The owners of the cases, patients or otherwise groups, who are never in two splits."""
         return self.group if self.patient is None else self.patient
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The number of each case's patient; groups stand for patients, unless they are too few to be such."""
+        groups = self.group if self.group is not None and len({*self.group}) >= MANY else self.name
+        return np.unique(groups if self.patient is None else self.patient, axis=0, return_inverse=True)[1]
 
     def part(self, rows: Any) -> Split:
         """Select some cases by their positions.

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from ...core.arrays import Host
-from ...core.cases import MANY
 from ..data.dataset import batches
 from ..network.losses import predicted_variance
 from ..network.outputs import pair
@@ -102,9 +101,7 @@ def _validation(job: Job) -> Seen:
             found.append((evidence, mean, predicted_variance(second, job.likelihood).log()))
     signs, means, spreads = (torch.cat(parts).double().cpu().numpy() for parts in zip(*found))
     errors = np.square(means - split.target.double().cpu().numpy()).clip(SMALLEST)
-    names = split.name if split.together is None or len({*split.together}) < MANY else split.together
-    patient = np.unique(names, return_inverse=True)[1]
-    return Seen(signs, errors, spreads, patient)
+    return Seen(signs, errors, spreads, split.owners)
 
 
 def learned(evidence: Host, errors: Host, patient: Host) -> tuple[Host, Host, Host]:
