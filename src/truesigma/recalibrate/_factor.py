@@ -36,7 +36,7 @@ CHI = {  # the mean of min(|z|, CLIP)^moment under the law of that moment: Norma
 SLOPES = "slopes"
 PATIENT, GROUP = "patient ", "group "  # and a name: the sums of what belongs together
 FACTORS = np.geomspace(1 / 64, 64, 4097)  # of stated quantiles
-PARTS = 40  # of the cases, each left out once: the error of their factor
+PARTS = 20  # of the cases, each left out once: the error of their factor
 
 
 def gather(
