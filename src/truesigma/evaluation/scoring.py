@@ -66,8 +66,9 @@ def _summary(law: Law) -> Iterable[Named]:
 
 
 def at_levels(law: Law) -> Named:
-    """The quantile score, named with the levels of the law."""
-    return "quantile_score", {"at": plugins.load("metrics", "quantile_score").levels_of(law)}
+    """The quantile score, named with the levels of predicted quantiles or intervals."""
+    levels = sorted(law.ends()[0])  # type: ignore[attr-defined]
+    return "quantile_score", {"at": "/".join(f"{p:.10g}" for p in levels)}
 
 
 def items_of(asked: Iterable[AskedMetric], recipe: Recipe, part: Any, number: int = 0) -> list[Item]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from ..core import Array, Cases, Elements, Mean, Prediction, namespace, score_of
 from ..core.arrays import like
-from ..core.law import Law
 from ..core.varying import known_at_levels
 
 TITLE = "quantile score"
@@ -36,15 +35,6 @@ def terms(elements: Elements, *, at: str = "") -> Array:
         over = elements.residual - elements.scale * quantile
         loss = loss + over * p + xp.clip(-over, 0, None)
     return loss * (2 / len(pairs))
-
-
-def levels_of(law: Law) -> str:
-    """The levels of predicted quantiles or intervals, as the option `at`.
-
-    >>> levels_of(Prediction.from_quantiles({0.1: [-1.0], 0.5: [0.0], 0.9: [1.0]}).law)
-    '0.1/0.5/0.9'
-    """
-    return "/".join(f"{p:.10g}" for p in sorted(law.ends()[0]))  # type: ignore[attr-defined]
 
 
 def _quantile(elements: Elements, probability: float) -> Any:
