@@ -146,7 +146,7 @@ def test_a_few_cases_that_carry_the_weight_of_all_are_said_and_are_no_gross_erro
         made(1), ts.Cases(plain.prediction, plain.target, weight=weight), metrics=["rmse"]
     ).questions
     unclear = [row["words"] for row in rows if row["question"] in ("knowing", "shape")]
-    assert set(unclear) == {"cannot be told: too few cases or groups (12)"}
+    assert set(unclear) == {"cannot be told: too few cases (12 of equal weight, of 300)"}
 
 
 def leaks(calibration, test):

@@ -7,7 +7,7 @@ import pytest
 
 import truesigma as ts
 from truesigma.evaluation.chance import _from_errors
-from truesigma.evaluation.headline import headline, whole
+from truesigma.evaluation.headline import for_whom_not, headline, whole
 from truesigma.evaluation.questions import QUESTIONS, questions
 from truesigma.evaluation.verdicts import Reply, knowing
 
@@ -235,7 +235,7 @@ def test_a_law_of_few_patients_is_not_judged():
     patients = np.repeat(["a", "b"], 20)
     rows = ask(parts[0].cases(patient=patients), parts[1].cases(patient=np.arange(400)), names=("isotonic",))
     words = {row["recalibration"]: row["words"] for row in rows if row["question"] == "shape"}
-    assert words["isotonic"] == "cannot be told: its law is of too few cases or groups (2)"
+    assert words["isotonic"] == "cannot be told: its law is of too few patients (2)"
     assert "Normal law: shares off by" in words["none"]  # which was not fitted
 
 
@@ -430,3 +430,57 @@ def test_what_leaves_sigma_is_judged_by_what_its_intervals_hold():
         assert headline(rows, name).endswith(f"after {name} intervals hold what they promise.")
         wrong = whole(ask(made[0], parts[1].cases(sigma=parts[1].sigma / 3), names=(name,)), name)["size"]
         assert (wrong["verdict"], "too narrow" in wrong["words"]) == ("off", True)
+
+
+def hospitals(seed, *, third=0, times=1.6, patients=32):
+    """Two hospitals, the errors of the first larger, with 8 images a patient; and a third of one patient."""
+    of = np.append(np.repeat(np.arange(patients), 8), np.full(24, patients))
+    site = np.where(of == patients, "Ost", np.where(of % 2, "Sued", "Nord"))
+    made = world(seed, cases=of.size, unit="")
+    made.y = made.mu + (made.y - made.mu) * np.where(site == "Nord", times, 1.0)
+    return made.cases(patient=[f"{seed} {one}" for one in of], group=site)[: 8 * patients + third]
+
+
+def test_a_group_of_one_patient_cannot_be_told_and_silences_no_other():
+    rows = ask(hospitals(0, patients=64), hospitals(1, third=24, patients=64))
+    alone = ask(hospitals(0, patients=64), hospitals(1, patients=64))
+    assert {row["words"] for row in rows if row["group"] == "Ost"} == {
+        "cannot be told: of 1 test patient only"
+    }
+    assert rows[0]["parts"]["family"] == alone[0]["parts"]["family"]
+    found, expected = (headline(some, "sigma", "sigma scaling") for some in (rows, alone))
+    assert found == expected
+    assert "too small for Nord and about the right size elsewhere" in found
+
+
+def test_one_verdict_of_a_group_in_headline_and_rows():
+    """Elsewhere is off only where a group of it is, and a few per cent are no news."""
+    for seed in range(8):
+        rows = ask(hospitals(2 * seed), hospitals(2 * seed + 1))
+        said, whom = headline(rows, "sigma"), for_whom_not(rows, "sigma")
+        sizes = {
+            row["group"]: row for row in rows if row["question"] == "size" and row["recalibration"] == "sigma"
+        }
+        off = {name for name in ("Nord", "Sued") if sizes[name]["verdict"] == "off"}
+        assert off == {name for name in ("Nord", "Sued") if f"{name} (" in whom}
+        if "elsewhere" in said.partition("; after")[2]:
+            right = "right size elsewhere" in said.partition("; after")[2]
+            assert right or "perhaps" in said or "Sued" in off
+            assert not right or abs(sizes["Sued"]["estimate"] - 1) <= 0.1
+
+
+def test_no_sign_is_no_answer_where_nothing_can_be_told():
+    few, many = hospitals(0, patients=2), hospitals(1, patients=80)
+    rows = ask(few, many)
+    assert headline(rows, "sigma").endswith(
+        "whether it is the right size cannot be told from 2 calibration patients."
+    )
+    assert whole(rows, "sigma")["size"]["words"].startswith(
+        "cannot be told from 2 calibration patients: needs x"
+    )
+    parts = [world(seed, cases=150).cases() for seed in range(40)]
+    for known, seen in zip(parts[::2], parts[1::2]):
+        rows = ask(known, seen)
+        size = whole(rows, "sigma")["size"]
+        outside = size["verdict"] == "unclear" and not size["low"] <= 1 <= size["high"]
+        assert ("may be" in headline(rows, "sigma").partition("; after")[2]) == outside

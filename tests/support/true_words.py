@@ -234,8 +234,9 @@ def _few(groups, w, before):
 
 THIRDS = rf"(its thirds|thirds of the prediction) hold {N}, {N}, {N} %"
 GAP = rf"shares off by up to {N} %, by chance {N} %"
-FEW = r"cannot be told: too few cases or groups \((\d+)\)"
-FEWER = "(?:too few cases or patients for a verdict; )?"
+FEW = r"cannot be told: too few (?:case|patient)s \((\d+)(?: of equal weight, of \d+)?\)"
+FEWER = r"(?:\d+ test (?:case|patient)s are too few for a verdict; )?"
+UNTOLD = r"cannot be told(?: from \d+ calibration \w+)?"
 WORSE = "(, and recalibration made it worse)?"
 SPOILED = "(; the factor was fitted with gross outliers)?"
 APART = rf"{SPOILED}(; calibration and test disagree(: they ask for factors of {N} and {N}){WORSE})?"
@@ -252,7 +253,7 @@ RULES = [
     ("centre", rf"(no sign of a bias, which may be up to) {N} % of an output's RMSE", _at_most_each),
     ("centre", rf"((?:(?:; )?(?:output \d+: )?predictions are too (?:low|high) by {N}(?: mm)?{BETWEEN})+)", _biased),
     ("size", rf"(still )?{N} times too (small|large){BETWEEN}{THOUGH}{APART}", _times),
-    ("size", rf"(?:(right size)|no sign of the wrong size): needs x{N}{BETWEEN}()", _right),
+    ("size", rf"(?:(right size)|no sign of the wrong size|{UNTOLD}): needs x{N}{BETWEEN}()", _right),
     (
         "size",
         rf"()needs x{N}{BETWEEN}(, which may be chance|, like the others|, but tails heavier than the Normal law's .*)",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..core.checks import per_cent
-from .verdicts import NEAR, NONE, Row, although, distance, figures, times, too_sure
+from .verdicts import NEAR, NONE, Row, although, distance, figures, times, too_sure, too_wide
 
 FAULTS = {
     "skill": "no better than a constant",
@@ -53,7 +53,7 @@ def first_sentence(rows: Sequence[Row], label: str, title: str = "") -> str:
     before, after = (whole(rows, name) for name in (NONE, label))
     said = [_size_sentence(rows, label, title)]
     words = str(after["skill"]["words"]).partition(";")[0]
-    if after["skill"]["verdict"] != "fine" and not words.startswith("RMSE"):
+    if after["skill"]["verdict"] != "fine" and not words.startswith("RMSE") and "too few" not in words:
         said.insert(0, f"Predictions {words if words.startswith('cannot') else f'are {words}'}.")
     if "off" in (before["size"]["verdict"], after["size"]["verdict"]) and after["skill"]["verdict"] != "off":
         said.reverse()
@@ -74,7 +74,13 @@ def other_faults(rows: Sequence[Row], label: str) -> str:
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
     named = [name for row in (before, after) for name, _ in culprits_of(row["size"])]
-    odd = [name for name in _odd_ones(rows, label) if name not in named]
+    # Of the sizes the first sentence has spoken, where it names culprits, or one for each.
+    said = bool(culprits_of(after["size"])) or "apart" in after["size"]["parts"]
+    odd = [
+        name
+        for name, some in _odd_ones(rows, label).items()
+        if name not in named and not (said and all(row["question"] == "size" for row in some))
+    ]
     if odd:
         faults.append(f"least true for {_listed(odd, 2)}")
     if not faults:
@@ -105,7 +111,7 @@ def _before(rows: Sequence[Row], before: Row, after: Row) -> str:
         return f"Sigma is {each}"
     if doubt := _doubt(rows, NONE):
         return f"Sigma {doubt}"
-    if before["estimate"] is None:
+    if before["estimate"] is None or _nothing_told(before):
         return "Whether sigma is the right size cannot be told"
     none = "There is no sign that sigma is the wrong size"
     return {"fine": "Sigma is the right size", "unclear": none}.get(
@@ -131,12 +137,22 @@ def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
         return f"it is {_wrong_size(after)}{worse}{differ}"
     if doubt := _doubt(rows, label):
         return f"it {doubt}"
+    if _nothing_told(after):
+        from_few = f" from {found['few fitted on']}" if "few fitted on" in found else ""
+        return f"whether it is the right size cannot be told{from_few}"
     if after["verdict"] == before["verdict"] and not _doubt(rows, NONE):
         return ""
     if after["verdict"] == "fine":
         return "it is the right size"
     unknown = after["estimate"] is None or _further(before, after)
     return "whether it is cannot be told" if unknown else "there is no sign that it is off"
+
+
+def _nothing_told(row: Row) -> bool:
+    """Whether the size is of too few calibration cases, or its interval too wide, to speak of no sign."""
+    known = row["low"] is not None and row["high"] is not None and "held" not in row["parts"]
+    wide = known and ("few fitted on" in row["parts"] or too_wide(row["low"], row["high"]))
+    return wide and row["verdict"] == "unclear"
 
 
 def _intervals(row: Row) -> str:
@@ -148,15 +164,14 @@ def _intervals(row: Row) -> str:
 
 
 def _doubt(rows: Sequence[Row], label: str) -> str:
-    """Say what sigma may be where no verdict says it, and the interval of all, or of a part, is far from 1."""
+    """Say what sigma may be where no verdict says it: the interval of all lacks 1, or that of a part is far from it."""
     rows = [row for row in rows if (row["recalibration"], row["question"]) == (label, "size")]
     first = next(row for row in rows if (row["output"], row["group"]) == (None, None))
-    far = [row for row in rows if row is first or not row["parts"].get("like the others")]
-    far = [row for row in far if row["low"] is not None and row["high"] is not None]
+    near = {id(row): 0.0 if row is first else NEAR for row in rows if not row["parts"].get("like the others")}
     far = [
         row
-        for row in far
-        if row["verdict"] == "unclear" and (row["low"] > 1 + NEAR or row["high"] < 1 - NEAR)
+        for row in rows
+        if id(row) in near and row["verdict"] == "unclear" and _without_one(row, near[id(row)])
     ]
     if first["verdict"] == "off" or not far or "held" in first["parts"]:
         return ""
@@ -165,13 +180,19 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
     return f"may be {times(gravest['estimate'], gravest['low'], gravest['high'])}{for_whom}"
 
 
+def _without_one(row: Row, near: float) -> bool:
+    """Whether the interval of a size is beyond 1 by more than this."""
+    known = row["low"] is not None and row["high"] is not None
+    return known and (row["low"] > 1 + near or row["high"] < 1 - near)
+
+
 def _for_each(rows: Sequence[Row], label: str, kind: str, *, said: bool = False) -> str:
     """How wrong sigma is for the two outputs or groups that are furthest apart; "" unless it is off for all.
 
     said: whether the two were just named.
     """
     rows = [row for row in rows if (row["recalibration"], row["question"]) == (label, "size")]
-    parts = [row for row in rows if row.get(kind) is not None]
+    parts = [row for row in rows if row.get(kind) is not None and "untold" not in row["parts"]]
     if not parts or any(row["verdict"] != "off" for row in parts):
         return ""
     ends = sorted(parts, key=lambda row: row["estimate"])
@@ -200,10 +221,13 @@ def _for_culprits(row: Row, there: Sequence[str] = ()) -> str:
     same, said = name in there, times(value)
     where = "there" if same else f"for {name}"
     rest = row["parts"].get("rest")
-    if rest is not None and rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR:
-        return f"{said} {where}" if same else f"{said} {where} and the right size elsewhere"
-    known = rest is not None and (rest[1] > 1 or rest[2] < 1)
-    return f"{said} {where}, {_beside(said, times(rest[0]))} elsewhere" if known else f"{said} {where}"
+    if rest is not None and rest[1] >= 1 - 2 * NEAR and rest[2] <= 1 + 2 * NEAR and abs(rest[0] - 1) <= NEAR:
+        about = "" if rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR else "about "
+        return f"{said} {where}" if same else f"{said} {where} and {about}the right size elsewhere"
+    if rest is None or rest[1] <= 1 <= rest[2]:
+        return f"{said} {where}"
+    may = "" if row["parts"]["rest is off"] else "perhaps "
+    return f"{said} {where}, {may}{_beside(said, times(rest[0]))} elsewhere"
 
 
 def _further(before: Row, after: Row) -> bool:
@@ -217,7 +241,7 @@ def _wrong_size(row: Row) -> str:
 
 
 def _odd_ones(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
-    """Outputs and groups for which something is off that is not off for all of them, the gravest size first."""
+    """Outputs and groups for which something is off that is not off alike for all, the gravest size first."""
     found: dict[str, list[Row]] = {}
     common = {question for question, row in whole(rows, label).items() if row["verdict"] == "off"}
     for kind in ("output", "group"):
@@ -225,7 +249,8 @@ def _odd_ones(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
         for question in dict.fromkeys(row["question"] for row in parts):
             asked = [row for row in parts if row["question"] == question]
             off = [row for row in asked if row["verdict"] == "off"]
-            for row in () if question in common and len(off) == len(asked) else off:
+            alike = len(off) == len(asked) and len(set(map(fault, off))) == 1
+            for row in () if question in common and alike else off:
                 found.setdefault(row["name"], []).append(row)
     return dict(sorted(found.items(), key=lambda one: -max(map(distance, one[1]))))
 

@@ -24,7 +24,7 @@ from ..core.values import Prediction
 from ..core.varying import known_at_levels
 from .fit import Fit
 from .inference.clustered import View, output_means, view_of
-from .inference.estimates import ANSWERS, LEAST, Answer, Asked, few_to_judge, log_size, typical
+from .inference.estimates import ANSWERS, LEAST, Answer, Asked, few_to_judge, log_size, since_fitted, typical
 from .inference.outliers import outliers_in
 from .leaks import twins
 from .recipe import Recipe
@@ -138,17 +138,32 @@ class Found:
 def _ask(whole: Asked, *families: Sequence[Asked]) -> list[Found]:
     """The answers about one recalibration: all cases, then each output and each group."""
     each = [whole, *(one for family in families for one in _beside_others(family))]
-    nothing = Answer(None, reason="nothing counts")
-    return [
-        Found(question, one, ANSWERS[question](one) if one.test.clusters else nothing)
-        for question in QUESTIONS
-        for one in each
-    ]
+    return [Found(question, one, _answer(question, one)) for question in QUESTIONS for one in each]
+
+
+def _answer(question: str, asked: Asked) -> Answer:
+    """The answer; None about a part that cannot be told from others."""
+    if not asked.test.clusters:
+        return Answer(None, reason="nothing counts")
+    return (
+        Answer(None, reason=f"of {_count(asked.test, 'test')} only")
+        if _untold(asked)
+        else ANSWERS[question](asked)
+    )
+
+
+def _untold(asked: Asked) -> bool:
+    """Whether this is a group or an output of too few patients, which says nothing for or against the others."""
+    return (asked.output, asked.group) != (None, None) and few_to_judge(asked.test)
+
+
+def _count(view: View, kind: str) -> str:
+    return number_of(view.clusters, f"{kind} {'patient' if view.of_patients else 'case'}")
 
 
 def _beside_others(family: Sequence[Asked]) -> list[Asked]:
     """After recalibration, the parts of a family with the typical size of the others."""
-    sizes = [log_size(one.test) for one in family]
+    sizes = [None if _untold(one) else log_size(one.test) for one in family]
     made = []
     for number, (one, own) in enumerate(zip(family, sizes)):
         rest = [size for k, size in enumerate(sizes) if k != number and size is not None]
@@ -201,6 +216,7 @@ def _judged(found: Sequence[Found]) -> list[Row]:
     """Rows with their verdicts, all of which share one risk."""
     before = {one.place: one.answer for one in found if one.asked.recalibration == NONE}
     new = [one for one in found if one.asked.recalibration == NONE or not _is_known(one, before)]
+    new = [one for one in new if not _untold(one.asked)]
     risks = holm([one.answer.chance for one in new])
     off = {
         one.place: one.answer.chance <= risk
@@ -239,9 +255,11 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
         first = before.get((asked.output, asked.group))
         parts |= _since(first, asked, found, off=off)
     if asked.test.effective < LEAST:
-        parts["few"] = number_of(
-            asked.test.clusters, f"test {'patient' if asked.test.of_patients else 'case'}"
-        )
+        parts["few"] = _count(asked.test, "test")
+    if _untold(asked):
+        parts["untold"] = _count(asked.test, "test")
+    if asked.recalibration != NONE and few_to_judge(asked.calibration):
+        parts["few fitted on"] = _count(asked.calibration, "calibration")
     several = asked.test.several
     reply = Reply(
         found.value, low, high, off, parts, found.reason, asked.test.unit, asked.test.law.name, several
@@ -252,7 +270,7 @@ def _row(one: Found, off: bool, family: int, before: Mapping[Any, Row]) -> Row:
         plural = "s" if count > 1 else ""
         words += f"; {count} gross outlier{plural} left out (x{figures(parts['with outliers'])} with them)"
     if verdict == "fine" and few_to_judge(asked.test):
-        verdict, words = "unclear", f"too few cases or patients for a verdict; {words}"
+        verdict, words = "unclear", f"{parts['few']} are too few for a verdict; {words}"
     return {
         "recalibration": asked.recalibration,
         "question": one.question,
@@ -291,20 +309,29 @@ def _culprits(found: Sequence[Found], rows: list[Row], before: Row | None) -> li
     known = [name for name, _ in (before or {"parts": {}})["parts"].get("culprits", ())]
     for kind in ("group", "output"):
         each = [(one.asked, row) for one, row in zip(found, rows) if row[kind] is not None]
-        each = [] if whole.kept else each
+        untold = [asked for asked, _ in each if _untold(asked)]
+        each = [] if whole.kept else [one for one in each if one[0] not in untold]
         odd = sorted((one for one in each if one[1]["verdict"] == "off"), key=lambda one: -distance(one[1]))
         # After one factor for two groups, both are off, and the good one was not before.
         odd = [one for one in odd if one[1]["name"] in known] or odd
         if not odd or 2 * len(odd) > len(each):
             continue
-        rest = log_size(_without(whole.test, [asked for asked, _ in odd]))
+        rest = log_size(_without(whole.test, [*untold, *(asked for asked, _ in odd)]))
+        rest = None if rest is None else since_fitted(rest, whole)
         ends = None if rest is None else [math.exp(min(v, 700)) for v in (rest.value, *rest.bounds(RISK))]
         names = [row["name"] for _, row in odd]
         named = [[name, row["estimate"]] for name, (_, row) in zip(names, odd)]
-        parts = {**rows[0]["parts"], "culprits": named, "rest": ends, "differ": False}
+        others = [row for _, row in each if row["verdict"] == "off" and row["name"] not in names]
+        parts = {
+            **rows[0]["parts"],
+            "culprits": named,
+            "rest": ends,
+            "rest is off": bool(others),
+            "differ": False,
+        }
         if len(each) == 2:  # what they were before is named, too
             parts["two"] = kind
-        words = culprit_words(names, [row["words"] for _, row in odd], ends)
+        words = culprit_words(names, [row["words"] for _, row in odd], ends, rest_is_off=bool(others))
         rows[0] = {**rows[0], "verdict": "off", "words": words, "parts": parts}
         break
     return rows
@@ -324,7 +351,7 @@ def _without(view: View, odd: Sequence[Asked]) -> View:
 def _never_cancel(question: str, rows: list[Row]) -> list[Row]:
     """Call all cases off if every output or every group is, and biased if one output is: faults do not cancel."""
     for kind in ("output", "group"):
-        each = [row for row in rows if row[kind] is not None]
+        each = [row for row in rows if row[kind] is not None and "untold" not in row["parts"]]
         off = [row for row in each if row["verdict"] == "off"]
         if "culprits" in rows[0]["parts"]:
             break

@@ -16,6 +16,7 @@ from ..core.checks import per_cent
 RISK = 0.05  # that anything of a true model is called off; and that an interval misses
 HARDLY = 0.05  # skill up to which a network is hardly better than a constant
 GOOD = 0.5  # skill from which it is fine: half of the variance, an RMSE of 71 % of the targets' sd
+WIDE = 1.5  # times too large, and too small: that both may be is no sign of the right size
 NEAR = 0.1  # a size within 1 +- this is right
 ELSEWHERE = 5.0  # times the targets' spread about their own mean is that about another: that is elsewhere
 SMALL = 0.25  # a bias below this share of the RMSE is negligible
@@ -123,7 +124,15 @@ def size(reply: Reply) -> Judged:
     if reply.low > 1 or reply.high < 1:
         why = "like the others" if reply.parts.get("like the others") else "which may be chance"
         return "unclear", f"{asks}, {why}"
+    few = reply.parts.get("few fitted on")
+    if few or too_wide(reply.low, reply.high):
+        return "unclear", f"cannot be told{f' from {few}' if few else ''}: {asks}"
     return "unclear", f"no sign of the wrong size: {asks}"
+
+
+def too_wide(low: float, high: float) -> bool:
+    """Whether the interval of a size is so wide that no sign against it is no comfort."""
+    return high > WIDE**2 * low
 
 
 def held(value: float, low: float, high: float, off: bool, parts: Mapping[str, Any]) -> Judged:
@@ -144,14 +153,15 @@ def too_sure(row: Row) -> bool:
     return bool(row["estimate"] < row["parts"]["level"] if "held" in row["parts"] else row["estimate"] > 1)
 
 
-def culprit_words(names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None) -> str:
+def culprit_words(
+    names: Sequence[str], words: Sequence[str], rest: Sequence[float] | None, *, rest_is_off: bool
+) -> str:
     """Name those for which sigma is the wrong size, the gravest first, and what the others need."""
     named = [f"{name}: {said}" for name, said in zip(names[:3], words)]
     named += [f"and {len(names) - 3} more"] if len(names) > 3 else []
     if rest is not None:
-        known = rest[1] > 1 or rest[2] < 1
         needs = f"need x{figures(*rest, apart=1)} {between(*rest[1:], apart=1)}"
-        named.append(f"all others{f': {times(*rest)}' if known else f' {needs}'}")
+        named.append(f"all others{f': {times(*rest)}' if rest_is_off else f' {needs}'}")
     return "; ".join(named)
 
 

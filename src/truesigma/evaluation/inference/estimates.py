@@ -97,6 +97,17 @@ def log_size(view: View) -> Measured | None:
     return measured(view.log_size(power, view.law.moment))
 
 
+def since_fitted(seen: Measured, asked: Asked) -> Measured:
+    """A log size after recalibration, with the error of the factor; before, as it is.
+
+    An output may have had a factor of its own, whose error is that of its own calibration cases.
+    """
+    known = log_size(asked.calibration)
+    if asked.recalibration == NONE or known is None or asked.reference is None:
+        return seen
+    return difference(seen, replace(known, value=asked.reference.value))
+
+
 def typical(sizes: Sequence[Measured], own: float) -> Measured:
     """The median of several log sizes, which one odd one does not move; of two middle ones what is nearest to `own`."""
     error = math.sqrt(float(np.mean([one.error**2 for one in sizes])) / len(sizes))
@@ -138,12 +149,7 @@ def _size(asked: Asked) -> Answer:
     parts["content"] = _content(asked.test)
     parts["content_by_size"] = _promised(asked.test, parts["test"])
     parts |= _averages(asked)
-    found = judged = seen
-    if after:
-        assert known is not None
-        assert asked.reference is not None
-        # An output may have had a factor of its own, whose error is that of its own calibration cases.
-        found = judged = difference(seen, replace(known, value=asked.reference.value))
+    found = judged = since_fitted(seen, asked)
     if asked.others is not None:
         # After one factor for all, where one is bad the good ones are off, too: the odd one is looked for.
         assert known is not None
@@ -206,6 +212,13 @@ def _wider(seen: View, known: View) -> float:
     return max(1.0, float(np.quantile(ratio, 1 - RISK)) / usual)
 
 
+def _too_few(view: View) -> str:
+    kind, all_same = "patient" if view.of_patients else "case", round(view.effective) == view.clusters
+    return (
+        f"too few {kind}s ({view.effective:.0f}{'' if all_same else f' of equal weight, of {view.clusters}'})"
+    )
+
+
 def few_to_judge(view: View) -> bool:
     """Whether these cases, or patients, are so few that nothing is called fine either."""
     return view.effective < clustered.FEWEST
@@ -243,7 +256,7 @@ def _knowing(asked: Asked) -> Answer:
         wrong_way = min(1.0, rank.chance() / WRONG_WAY) if rank.value < 0 else 1.0
     found = ordered.log_means(square, list(split.values()), view) if split else None
     if view.effective < LEAST:
-        return Answer(None, parts=parts, reason=f"too few cases or groups ({view.effective:.0f})")
+        return Answer(None, parts=parts, reason=_too_few(view))
     if found is None:
         what = (
             "the errors of a third are all 0" if split else "sigma and prediction hardly differ between cases"
@@ -278,7 +291,7 @@ def _shape(asked: Asked) -> Answer:
     if known_at_levels(view.law):
         return Answer(None, reason="bounds alone say nothing of the law")
     if view.effective < LEAST:
-        return Answer(None, reason=f"too few cases or groups ({view.effective:.0f})")
+        return Answer(None, reason=_too_few(view))
     size = clustered.output_means(view.power, view.weight) ** (1 / view.law.moment)
     if size.min() <= 0:
         which = "" if size.max() <= 0 else f" of {name_of(view.names, int(size.argmin()))}"
@@ -288,7 +301,7 @@ def _shape(asked: Asked) -> Answer:
     fitted = None
     if not has_terms(view.law):
         if own.clusters < LEAST:
-            return Answer(None, reason=f"its law is of too few cases or groups ({own.clusters})")
+            return Answer(None, reason=f"its law is of {_too_few(own)}")
         fitted = clustered.shape(own, sized=not asked.kept)
     found = clustered.gap(seen, fitted)
     side = measured(view.mean(view.residual / (view.scale * size)))
