@@ -55,6 +55,7 @@ def _skill(groups, w, before):
         None: value > CLEAR * error,
         "no better": value + CLEAR * error < 0.05 and value - SURE * error < 0,
         "hardly better": value + CLEAR * error < 0.05 and value > 0,
+        "better": 0 < value and value + CLEAR * error < 0.5,
         "cannot be told": value - SURE * error < 0,
     }[verdict]
     own = rmse is None or near(rmse, w.rmse())
@@ -240,11 +241,12 @@ UNTOLD = r"cannot be told(?: from \d+ calibration \w+)?"
 WORSE = "(, and recalibration made it worse)?"
 SPOILED = "(; the factor was fitted with gross outliers)?"
 APART = rf"{SPOILED}(; calibration and test disagree(: they ask for factors of {N} and {N}){WORSE})?"
+HALF = "(?:, but more than half of the variance is left)?"
 THOUGH = rf"(?:, though its 90 % intervals hold {N} %)?"
 RULES = [
     (
         "skill",
-        rf"{FEWER}(?:(no better|hardly better|cannot be told)(?: than| from) a constant; )?RMSE (?:is|{N}(?: mm)?,) "
+        rf"{FEWER}(?:(no better|hardly better|better|cannot be told)(?: than| from) a constant{HALF}; )?RMSE (?:is|{N}(?: mm)?,) "
         rf"{N} % of the targets' sd; skill {N}",
         _skill,
     ),
