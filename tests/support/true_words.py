@@ -55,7 +55,7 @@ def _skill(groups, w, before):
         None: value > CLEAR * error,
         "no better": value + CLEAR * error < 0.05 and value - SURE * error < 0,
         "hardly better": value + CLEAR * error < 0.05 and value > 0,
-        "better": 0 < value and value + CLEAR * error < 0.5,
+        "better": value > 0 and value + CLEAR * error < 0.5,
         "cannot be told": value - SURE * error < 0,
     }[verdict]
     own = rmse is None or near(rmse, w.rmse())
@@ -246,8 +246,8 @@ THOUGH = rf"(?:, though its 90 % intervals hold {N} %)?"
 RULES = [
     (
         "skill",
-        rf"{FEWER}(?:(no better|hardly better|better|cannot be told)(?: than| from) a constant{HALF}; )?RMSE (?:is|{N}(?: mm)?,) "
-        rf"{N} % of the targets' sd; skill {N}",
+        rf"{FEWER}(?:(no better|hardly better|better|cannot be told)(?: than| from) a constant{HALF}; )?"
+        rf"RMSE (?:is|{N}(?: mm)?,) {N} % of the targets' sd; skill {N}",
         _skill,
     ),
     ("centre", rf"(bias below|no sign of a bias, which may be up to) {N}(?: mm)?", _at_most),
