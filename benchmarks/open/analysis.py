@@ -134,14 +134,11 @@ def contrasts(cases: dict[str, dict[str, np.ndarray]]) -> list[dict[str, Any]]:
 
 def means(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows averaged over seeds."""
+    alike = ("set", "method", "recalibration", "n")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[key] for key in ("set", "method", "recalibration", "n")), []).append(row)
-    scores = [
-        key
-        for key in next(iter(groups.values()))[0]
-        if key not in ("set", "seed", "method", "recalibration", "n")
-    ]
+        groups.setdefault(tuple(row[key] for key in alike), []).append(row)
+    scores = [key for key in next(iter(groups.values()))[0] if key not in (*alike, "seed")]
     return [
         {
             **{key: some[0][key] for key in alike},
