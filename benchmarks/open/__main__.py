@@ -7,25 +7,12 @@ scores.csv (a row for each set, seed, method, recalibration and size of the cali
 import argparse
 import multiprocessing
 import os
-import time
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from .analysis import contrasts, means, read, write_table
-from .run import DRAWS, FITTED, OWN, SIZES, run_once
+from .run import FITTED, OWN, one
 from .sets import SETS
-
-
-def one(folder: Path, name: str, seed: int, methods: tuple[str, ...]) -> str:
-    """A set and a seed, in a process of its own."""
-    warnings.simplefilter("ignore")
-    import torch
-
-    torch.set_num_threads(1)
-    began = time.monotonic()
-    run_once(folder, SETS[name](), seed, methods=methods, sizes=SIZES, draws=DRAWS)
-    return f"{name}, seed {seed}: {time.monotonic() - began:.0f} s"
 
 
 def main() -> None:

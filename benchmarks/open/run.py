@@ -1,7 +1,10 @@
 """One set and one seed: networks, sigmas, recalibrations by size of the calibration set, and their scores."""
 
 import contextlib
+import io
 import json
+import time
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from truesigma.core.law import Undefined
 from truesigma.files.disk import write_atomically
 
 from .networks import DROPOUT, train
-from .sets import CaseTable
+from .sets import SETS, CaseTable
 
 # What is fitted to a network that gives the mean alone; others are networks of their own.
 FITTED = ("constant", "laplace", "residual", "distance", "quantiles")
@@ -149,19 +152,21 @@ def run(
     return rows, cases
 
 
-def run_once(folder: Path, table: CaseTable, seed: int, **how: Any) -> None:
-    """Do a set and a seed unless its file is there, so that a run that was stopped resumes."""
-    file = folder / f"{table.name}-{seed}.npz"
+def one(folder: Path, name: str, seed: int, methods: tuple[str, ...]) -> str:
+    """Do a set and a seed unless its file is there, so that a run that was stopped resumes; in a process of its own."""
+    file = folder / f"{name}-{seed}.npz"
     if file.is_file():
-        return
-    rows, cases = run(table, seed, **how)
+        return f"{name}, seed {seed}: done before"
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    rows, cases = run(SETS[name](), seed, methods, SIZES, DRAWS)
     content: Mapping[str, Any] = {"rows": np.array(json.dumps(rows)), **cases}
     write_atomically(file, lambda part: part.write_bytes(_packed(content)))
+    return f"{name}, seed {seed}: {time.monotonic() - began:.0f} s"
 
 
 def _packed(content: Mapping[str, Any]) -> bytes:
-    import io
-
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **content)
     return buffer.getvalue()
