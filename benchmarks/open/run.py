@@ -19,14 +19,13 @@ from truesigma.core.elements import elements_of
 from truesigma.core.law import Undefined
 from truesigma.files.disk import write_atomically
 
-from .networks import DROPOUT, train
+from .networks import DROPOUT, PROBABILITIES, train
 from .sets import SETS, CaseTable
 
 # What is fitted to a network that gives the mean alone; others are networks of their own.
-FITTED = ("constant", "laplace", "residual", "distance", "quantiles")
-OWN = ("two", "dropout", "ensemble")
-PRIMARY = ("dropout", "two", "ensemble", "laplace", "residual", "quantiles")
-CONSTANT = str(Path(__file__).with_name("constant.py"))
+FITTED = ("constant", "laplace", "residual", "distance")
+OWN = ("two", "dropout", "ensemble", "quantiles")
+CONSTANT = str(Path(__file__).parents[2] / "docs" / "skeletons" / "sigma.py")  # one sigma for all cases
 RECALIBRATIONS = ("none", "sigma", "isotonic", "conformal")
 SIZES, DRAWS, LEVEL = (50, 200, 1000), 20, 0.9
 MEMBERS, PASSES, FOLDS = 5, 25, 5
@@ -42,14 +41,19 @@ class Sigmas:
         self.x, self.y, self.known = table.x, table.y, known
         x, y = table.x[known], table.y[known]
         self.plain = train(x, y, seed=seed)
-        self.dropout = train(x, y, seed=seed, two=True, dropout=DROPOUT)
-        self.members = [train(x, y, seed=1000 * seed + k, two=True) for k in range(MEMBERS)]
+        self.quantiles = train(x, y, seed=seed, kind="quantiles")
+        self.dropout = train(x, y, seed=seed, kind="two", dropout=DROPOUT)
+        self.members = [train(x, y, seed=1000 * seed + k, kind="two") for k in range(MEMBERS)]
 
     def own(self, method: str, rows: Tensor) -> ts.Prediction:
         """Predictions of networks that have a variance of their own."""
         batches = self.x[rows].split(512)
         if method == "dropout":
             return ts.decompose(imaging.dropout_draws(self.dropout, batches, draws=PASSES, seed=0))
+        if method == "quantiles":
+            with torch.inference_mode():
+                found = self.quantiles(self.x[rows]).numpy()
+            return ts.Prediction.from_quantiles(dict(zip(PROBABILITIES.tolist(), found.T[..., None])))
         nets = self.members if method == "ensemble" else self.members[:1]
         return ts.decompose(imaging.ensemble_draws(nets, batches))
 

@@ -31,6 +31,7 @@ RUN = [
             "limits",
             "guarantees",
             "from-your-model",
+            "your-network",
         )
     ),
 ]

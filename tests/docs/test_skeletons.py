@@ -105,6 +105,16 @@ def test_skeletons_of_data_set_and_backbone(skeleton, tmp_path):
         plugins.load("datasets", str(tmp_path / "dataset.py")).load(str(tmp_path / "nothing"))
 
 
+def test_skeleton_of_a_sigma(skeleton):
+    torch = pytest.importorskip("torch")
+    from truesigma import imaging
+
+    net, x = torch.nn.Linear(3, 2), torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    y = net(x).detach() + 0.5 * torch.randn(400, 2, generator=torch.Generator().manual_seed(1))
+    sigma = imaging.fit_sigma(net, f"{skeleton('sigma.py')}:times=4", held=[(x, y)])
+    assert sigma([x]).scale == pytest.approx(np.ones((400, 2)), rel=0.1)
+
+
 def test_pages_show_whole_skeletons():
     text = (DOCS / "adding.md").read_text(encoding="utf-8")
     shown = re.findall(r'--8<-- "(.+?)"', text)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .recipe import *
     from .sampling.draws import *
     from .sampling.fitted import *
+    from .sampling.frozen import *
     from .sampling.trace import *
     from .training.folder import *
     from .training.loop import *
@@ -48,6 +49,7 @@ _FILES = {
     "recipe": "TrainingRecipe load_recipe",
     "sampling.draws": "dropout_draws dropout_moments ensemble_draws",
     "sampling.fitted": "FittedSigma fit_sigma load_sigma",
+    "sampling.frozen": "Frozen look",
     "sampling.trace": "partition",
     "training.folder": "load_run",
     "training.loop": "NonFinite Trained train",

@@ -11,7 +11,7 @@ import truesigma as ts
 from truesigma import imaging
 from truesigma.core import plugins
 from truesigma.imaging.sampling.frozen import look
-from truesigma.imaging.sigmas import distance, laplace
+from truesigma.imaging.sigmas import distance, laplace, quantiles
 
 ASKED = {
     "laplace": "laplace",
@@ -115,10 +115,6 @@ def test_raw_intervals_hold_nine_tenths_of_noise_that_is_alike(method, net):
     made = imaging.fit_sigma(net, method, train=train, held=held)([x for x, _ in test])
     prediction = made if isinstance(made, ts.Prediction) else ts.decompose(made)
     target = torch.cat([y for _, y in test]).numpy()
-    if method == "quantiles":  # which are of training errors, and are recalibrated
-        y = torch.cat([y for _, y in held]).numpy()
-        sigma = imaging.fit_sigma(net, method, train=train)
-        prediction = ts.recalibrate.cqr.fit(sigma([x for x, _ in held]), y)(prediction)
     assert ts.metrics.coverage.score(prediction, target, level=0.9) == pytest.approx(0.9, abs=0.03)
 
 
@@ -269,7 +265,7 @@ def test_quantiles_never_cross_and_learn_skewed_errors(net):
         return x, mean + size * -torch.log(torch.rand(mean.shape, generator=generator)), size
 
     x, y, _ = cases(2000, 1)
-    sigma = imaging.fit_sigma(net, "quantiles", train=[(x, y)])
+    sigma = imaging.fit_sigma(net, "quantiles", held=[(x, y)])
     x, y, size = cases(2000, 2)
     found = sigma([x])
     with torch.no_grad():
@@ -285,21 +281,27 @@ def test_quantiles_never_cross_and_learn_skewed_errors(net):
     assert (far.quantile(0.95) > far.quantile(0.75)).all()
 
 
-def test_the_pinball_loss_is_as_small_as_that_of_scikit_learn(net):
+def test_the_pinball_loss_is_as_small_as_that_of_scikit_learn(net, monkeypatch):
     linear_model = pytest.importorskip("sklearn.linear_model")
-    train = split(net, 300, 1)
-    sigma = imaging.fit_sigma(net, "quantiles:penalty=0,steps=3000", train=train)
-    seen, found = look(net, train), sigma([x for x, _ in train])
+    monkeypatch.setattr(quantiles, "PENALTIES", (0.0,))
+    monkeypatch.setattr(quantiles, "SURE", -1.0)
+    monkeypatch.setattr(quantiles, "STEPS", 3000)
+    held = split(net, 300, 1)
+    sigma = imaging.fit_sigma(net, "quantiles", held=held)
+    seen, found = look(net, held), sigma([x for x, _ in held])
     for p in (0.05, 0.5, 0.95):
-        known = linear_model.QuantileRegressor(quantile=p, alpha=0).fit(
-            seen.features, (seen.target - seen.mean)[:, 0]
-        )
+        known = linear_model.QuantileRegressor(quantile=p, alpha=0)
+        known.fit(seen.features, (seen.target - seen.mean)[:, 0])
         theirs = seen.mean[:, 0] + known.predict(seen.features)
         loss = [
             np.maximum(p * (seen.target[:, 0] - q), (p - 1) * (seen.target[:, 0] - q)).mean()
             for q in (np.asarray(found.quantile(p))[:, 0], theirs)
         ]
         assert loss[0] < 1.02 * loss[1]  # which knows straight lines alone
+
+
+def test_quantiles_have_no_slopes_without_proof(net):
+    assert not imaging.fit_sigma(net, "quantiles", held=split(net, 300, 5)).learned["weight"].any()
 
 
 def test_any_network_of_timm_in_three_lines():

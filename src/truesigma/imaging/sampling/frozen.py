@@ -13,6 +13,8 @@ from ...core.values import Prediction
 from ..data.batches import images, placing
 from ..network.outputs import values
 
+__all__ = ["Frozen", "look"]
+
 SMALLEST = 1e-12  # of a squared error that something is learned from
 
 
