@@ -53,7 +53,7 @@ class Sigmas:
         if method == "quantiles":
             with torch.inference_mode():
                 found = self.quantiles(self.x[rows]).numpy()
-            return ts.Prediction.from_quantiles(dict(zip(PROBABILITIES.tolist(), found.T[..., None])))
+            return ts.Prediction.from_quantiles(dict(zip(PROBABILITIES, found.T[..., None])))
         nets = self.members if method == "ensemble" else self.members[:1]
         return ts.decompose(imaging.ensemble_draws(nets, batches))
 
