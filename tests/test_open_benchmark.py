@@ -54,7 +54,7 @@ def test_a_method_of_ones_own_runs_through_all_of_it(monkeypatch, tmp_path):
     assert "done before" in run.one(tmp_path, "simulated", 0, ("dropout",))
     rows, cases = analysis.read(tmp_path)
     assert len(rows) == 2 * (4 * 4 + 2)
-    own = [row for row in rows if row["method"] == run.CONSTANT]
+    own = [row for row in rows if row["method"] == "sigma"]
     assert {row["recalibration"] for row in own} == {"none", "sigma", "isotonic", "conformal"}
     assert all(0.8 < row["held"] < 1 for row in own)
     assert cases["simulated"]["dropout/sigma/50"].shape == (2, 2000)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-METHODS = ("two", "ensemble", "laplace", "residual", "distance", "constant")
 PLAIN = "dropout"  # what methods are compared with
 RECALIBRATIONS = ("none", "isotonic", "conformal")
 USUAL, SIZE = (
@@ -109,9 +108,11 @@ def contrasts(cases: dict[str, dict[str, np.ndarray]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, kept in cases.items():
         sizes = sorted({int(key.split("/")[2]) for key in kept})
+        methods = dict.fromkeys(key.split("/")[0] for key in kept)
         first = [
-            ("method", method, PLAIN, f"{method}/{USUAL}/{SIZE}", f"{PLAIN}/{USUAL}/{SIZE}")
-            for method in METHODS
+            ("method", one, PLAIN, f"{one}/{USUAL}/{SIZE}", f"{PLAIN}/{USUAL}/{SIZE}")
+            for one in methods
+            if one != PLAIN
         ]
         second = [
             (f"recalibration at {n}", other, USUAL, f"{PLAIN}/{other}/{n}", f"{PLAIN}/{USUAL}/{n}")

@@ -129,6 +129,7 @@ def run(
     usual = crps_of_training(table.y[made.known].numpy(), y.ravel())
     rows, cases = [], {}
     for method in methods:
+        label = Path(method).stem  # of a file of one's own
         own = made.own(method, torch.cat([made.pool, made.test])) if method in OWN else None
         for size in sizes:
             if size > len(made.pool):
@@ -148,11 +149,9 @@ def run(
             for name, each in found.items():
                 mean = {key: float(np.mean([one[key] for one, _ in each])) for key in SCORES}
                 spread = float(np.std([one["held"] for one, _ in each]))
-                about = {"set": table.name, "seed": seed, "method": method, "recalibration": name, "n": size}
+                about = {"set": table.name, "seed": seed, "method": label, "recalibration": name, "n": size}
                 rows.append({**about, **mean, "skill": 1 - mean["crps"] / usual, "held_sd": spread})
-                cases[f"{method}/{name}/{size}"] = np.mean([one for _, one in each], axis=0).astype(
-                    np.float16
-                )
+                cases[f"{label}/{name}/{size}"] = np.mean([one for _, one in each], axis=0).astype(np.float16)
     return rows, cases
 
 

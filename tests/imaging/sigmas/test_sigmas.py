@@ -199,37 +199,27 @@ def test_residual_learns_which_cases_are_hard(net):
     assert not constant.learned["weight"].any()
 
 
-@pytest.mark.parametrize("by", ["mahalanobis", "nearest"])
-def test_distance_scales_sigma_by_what_held_cases_show(net, by):
+def test_distance_scales_sigma_by_what_held_cases_show(net):
     """Errors grow with the distance where they do; elsewhere the distance says nothing."""
     train, x = split(net, 300, 1), torch.cat([images(400, 2), 6 * images(400, 3)])
     hard = torch.cat([torch.full((400, 1), 0.2), torch.full((400, 1), 1.2)])
     mixed = torch.randperm(800, generator=torch.Generator().manual_seed(0))
     held = [(x[mixed], noisy(net, x, 9, hard)[mixed])]
-    sigma = imaging.fit_sigma(net, f"distance:by={by}", train=train, held=held)
+    sigma = imaging.fit_sigma(net, "distance", train=train, held=held)
     near, far = (sigma([times * images(200, 5)]).scale.mean() for times in (1, 6))
     assert 0.15 < near < 0.35  # the distances of both kinds overlap
     assert 0.9 < far < 1.6
-    alike = imaging.fit_sigma(net, f"distance:by={by}", train=train, held=split(net, 400, 7))
+    alike = imaging.fit_sigma(net, "distance", train=train, held=split(net, 400, 7))
     assert not alike.learned["weight"].any()
 
 
-def test_distances_are_those_of_slow_loops_and_of_scikit_learn(net):
+def test_distances_are_those_of_scikit_learn(net):
     covariance = pytest.importorskip("sklearn.covariance")
     train, held = split(net, 40, 1), split(net, 60, 2)
     known, new = look(net, train).features, look(net, held).features
     learned = imaging.fit_sigma(net, "distance", train=train, held=held).learned
-    fitted = covariance.LedoitWolf().fit(known)
-    np.testing.assert_allclose(
-        distance._signs(new, learned)[:, 0], np.log(fitted.mahalanobis(new)) / 2, rtol=1e-5
-    )
-    learned = imaging.fit_sigma(net, "distance:by=nearest,nearest=3", train=train, held=held).learned
-    sd = known.std(axis=0)
-    for case, features in enumerate(new[:5]):
-        far = sorted(
-            np.sqrt(sum(((a - b) / s) ** 2 for a, b, s in zip(features, other, sd) if s)) for other in known
-        )
-        assert distance._signs(new, learned)[case, 0] == pytest.approx(np.log(np.mean(far[:3])), rel=1e-6)
+    expected = np.log(covariance.LedoitWolf().fit(known).mahalanobis(new)) / 2
+    np.testing.assert_allclose(distance._signs(new, learned)[:, 0], expected, rtol=1e-5)
 
 
 def test_views_are_flips_turns_and_shifts(net):

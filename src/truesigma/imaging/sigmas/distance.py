@@ -1,15 +1,15 @@
 r"""Distance: cases whose features lie far from those of the training cases are less certain.
 
 $\log \sigma^2 = \log v + w \log d + c$, with the network's own variance $v$ (or 1) and the distance $d$ of a case's
-features to those of the training cases. By Mahalanobis $d^2 = (\phi - \bar\phi)^\top C^{-1} (\phi - \bar\phi)$, with
-the covariance $C$ shrunk; otherwise $d$ is the mean distance to the nearest ones, of features in units of their
-standard deviation. $w$ and $c$ are learned from held cases; $w$ is 0 where folds of patients do not prove it.
+features $\phi$ from those of the training cases: $d^2 = (\phi - \bar\phi)^\top C^{-1} (\phi - \bar\phi)$ by
+Mahalanobis, with the covariance $C$ shrunk. $w$ and $c$ are learned from held cases; $w$ is 0 where folds of patients do
+not prove it.
 
 Reference: Lee et al., NeurIPS 2018; Ledoit and Wolf, 2004 (the covariance).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -21,17 +21,10 @@ from ._errors import learn, say
 
 TITLE = "distance of features"
 CROSS_FIT = True
-BLOCK = 256  # cases that are compared with all training cases at a time
 
 
 def fit(
-    net: nn.Module,
-    train: Iterable[Any],
-    held: Iterable[Any],
-    *,
-    patient: Host | None = None,
-    by: Literal["mahalanobis", "nearest"] = "mahalanobis",
-    nearest: int = 10,
+    net: nn.Module, train: Iterable[Any], held: Iterable[Any], *, patient: Host | None = None
 ) -> dict[str, Host]:
     """How far the features are from those of the training cases, scaled on cases the network has not seen.
 
@@ -39,8 +32,6 @@ def fit(
         net: ends in a linear layer.
         train: batches it was trained on, without augmentation. held: batches that it has not seen.
         patient: of each held case, in their order.
-        by: "mahalanobis", or "nearest": the mean distance to the nearest training cases.
-        nearest: how many of these.
 
     Returns:
         `weight` and `bias` of the log-variance, and what the distance needs.
@@ -51,14 +42,9 @@ def fit(
     (1, 1)
     """
     known, unseen = look(net, train).features, look(net, held)
-    middle, sd = known.mean(axis=0), known.std(axis=0)
-    if by == "nearest":
-        scale = np.diag(1 / np.where(sd > 0, sd, np.inf))
-        around = {"nearest": np.array(nearest), "known": (known - middle) @ scale}
-    else:
-        size, axes = np.linalg.eigh(shrunk_covariance(known - middle))
-        scale, around = axes / np.sqrt(size.clip(SMALLEST)), {}
-    space = {"middle": middle, "scale": scale, **around}
+    middle = known.mean(axis=0)
+    size, axes = np.linalg.eigh(shrunk_covariance(known - middle))
+    space = {"middle": middle, "scale": axes / np.sqrt(size.clip(SMALLEST))}
     return {**space, **learn(unseen, _signs(unseen.features, space), patient)}
 
 
@@ -71,15 +57,7 @@ def predict(net: nn.Module, batches: Iterable[Any], learned: Mapping[str, Host])
 def _signs(features: Host, space: Mapping[str, Host]) -> Host:
     """The logarithm of the distance, (case, 1)."""
     placed = (features - space["middle"]) @ space["scale"]
-    if "known" not in space:
-        return np.log(np.square(placed).sum(axis=1, keepdims=True) + SMALLEST) / 2
-    known, found = space["known"], []
-    count = min(int(space["nearest"]), len(known))
-    for some in np.split(placed, range(BLOCK, len(placed), BLOCK)):
-        squares = np.square(some).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2 * some @ known.T
-        closest = np.partition(squares.clip(0), count - 1, axis=1)[:, :count]
-        found.append(np.log(np.sqrt(closest).mean(axis=1) + SMALLEST))
-    return np.concatenate(found)[:, None]
+    return np.log(np.square(placed).sum(axis=1, keepdims=True) + SMALLEST) / 2
 
 
 def shrunk_covariance(x: Host) -> Host:
