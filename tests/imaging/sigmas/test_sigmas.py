@@ -213,6 +213,18 @@ def test_distance_scales_sigma_by_what_held_cases_show(net):
     assert not alike.learned["weight"].any()
 
 
+def test_sigma_stays_within_ten_times_that_of_held_cases(net):
+    """An exponential of features far from all others would overflow."""
+    x = images(600, 2)
+    with torch.no_grad():
+        hard = torch.exp(net.eval().body(x)[:, :1] - 1)
+    held = [(x, noisy(net, x, 9, hard))]
+    sigma = imaging.fit_sigma(net, "residual", held=held)
+    usual, far = sigma([x]).scale, sigma([1e4 * images(50, 5)]).scale
+    assert far.max() == pytest.approx(10 * usual.max(), rel=1e-4)
+    assert far.min() >= 0.0999 * usual.min()
+
+
 def test_distances_are_those_of_scikit_learn(net):
     covariance = pytest.importorskip("sklearn.covariance")
     train, held = split(net, 40, 1), split(net, 60, 2)

@@ -9,6 +9,10 @@ from ...core.values import Prediction
 from ..sampling.frozen import Frozen
 from ..training.settle import USUAL, learned
 
+BEYOND = 2 * np.log(
+    10
+)  # of a log-variance: sigma is at most ten times as large, or small, as for any held case
+
 
 def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
     """Slopes and constants of the log-variance, where errors of other patients prove that it depends on the signs.
@@ -22,9 +26,13 @@ def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
     left = np.sqrt(seen.errors / seen.variance)
     told, weight, bias = learned(signs, left, np.unique(names, return_inverse=True)[1])
     level = np.quantile(left / np.exp(told), 0.9, axis=0) / USUAL["gaussian"]
-    return {"weight": 2 * weight, "bias": 2 * (bias + np.log(level))}
+    weight, bias = 2 * weight, 2 * (bias + np.log(level))
+    shown = signs @ weight.T + bias
+    span = np.stack([shown.min(axis=0) - BEYOND, shown.max(axis=0) + BEYOND])
+    return {"weight": weight, "bias": bias, "span": span}
 
 
 def say(seen: Frozen, signs: Host, known: Mapping[str, Host]) -> Prediction:
     """The prediction with the variances that were learned."""
-    return seen.prediction(seen.variance * np.exp(signs @ known["weight"].T + known["bias"]))
+    logs = signs @ known["weight"].T + known["bias"]
+    return seen.prediction(seen.variance * np.exp(logs.clip(*known["span"])))

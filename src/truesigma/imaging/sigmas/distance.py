@@ -2,8 +2,8 @@ r"""Distance: cases whose features lie far from those of the training cases are 
 
 $\log \sigma^2 = \log v + w \log d + c$, with the network's own variance $v$ (or 1) and the distance $d$ of a case's
 features $\phi$ from those of the training cases: $d^2 = (\phi - \bar\phi)^\top C^{-1} (\phi - \bar\phi)$ by
-Mahalanobis, with the covariance $C$ shrunk. $w$ and $c$ are learned from held cases; $w$ is 0 where folds of patients do
-not prove it.
+Mahalanobis, with the covariance $C$ shrunk. $w$ and $c$ are learned from held cases; $w$ is 0 where folds of patients
+do not prove it.
 
 Reference: Lee et al., NeurIPS 2018; Ledoit and Wolf, 2004 (the covariance).
 """
