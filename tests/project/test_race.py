@@ -14,7 +14,9 @@ from truesigma.files.disk import read_json
 from truesigma.files.store import read
 from truesigma.imaging.backbones import efficientnet_lite0
 from truesigma.imaging.data.dataset import Split
+from truesigma.imaging.data.source import recorded
 from truesigma.imaging.network.tensors import read_state
+from truesigma.imaging.prediction.drawing import predict_new, settled
 from truesigma.imaging.prediction.runs import open_runs
 from truesigma.imaging.training.schedule import smoothed
 from truesigma.project import contenders, race
@@ -193,6 +195,15 @@ def test_what_is_fitted_at_once_competes_alone_and_in_the_mean(volumes: Path) ->
     assert (kept["settings"]["train"]["epochs"], kept["settings"]["sample"]["members"]) == (1, 1)
     test = read(made.folder / "test.npz")
     assert np.std(test.target - test.prediction.location) < 0.3 * np.std(test.target)
+    # New images are predicted as these were: once.
+    run = volumes / "first" / "runs" / "0"
+    opened = open_runs([run], device="cpu")
+    predict_new(settled(opened), recorded(opened[0].about), [volumes / "3.npy"], volumes / "new.csv")
+    with open(volumes / "new.csv", encoding="utf-8") as file:
+        row = next(csv.DictReader(file))
+    at = [*test.id].index("3.npy")
+    assert float(row["location"]) == pytest.approx(test.prediction.location[at])
+    assert float(row["scale"]) == pytest.approx(test.prediction.scale[at])
 
 
 @pytest.mark.skipif(

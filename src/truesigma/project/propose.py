@@ -367,7 +367,8 @@ def _pretrained(backbone: str, home: Path, weights: Path | None) -> tuple[bool, 
 
     if weights is not None:
         return False, "a file is given"
-    published, here = published_weights(str(home / backbone) if ".py" in backbone else backbone)
+    first = backbone.split(" + ")[0]
+    published, here = published_weights(str(home / first) if ".py" in first else first)
     if here:
         return True, "they are on this machine"
     return False, "they are not on this machine; true fetches them" if published else ""
@@ -383,13 +384,14 @@ def _network(backbone: str, likelihood: Any, variances: Any) -> Network:
 
 def check_backbone(name: str | None, home: Path) -> None:
     """Refuse a backbone that does not exist, before images are looked at; None: to be proposed."""
-    if name is None:
-        return
-    if ".py" in name and not (home / name.partition(":")[0]).is_file():
-        raise ValueError(f"there is no file {home / name}; expected a backbone of your own beside the recipe")
     from ..imaging.network.two_head import find_backbone
 
-    find_backbone(str(home / name) if ".py" in name else name)
+    for one in (name or "small").split(" + "):
+        if ".py" in one and not (home / one.partition(":")[0]).is_file():
+            raise ValueError(
+                f"there is no file {home / one}; expected a backbone of your own beside the recipe"
+            )
+        find_backbone(str(home / one) if ".py" in one else one)
 
 
 def has_gpu(device: str) -> bool:

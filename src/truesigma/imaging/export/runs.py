@@ -54,7 +54,7 @@ def export_runs(
     need_onnx()
     check_path(out)
     runs = open_runs(folders, device="cpu", code=code)
-    run, single = runs[0], deterministic or len(runs) > 1
+    run, single = runs[0], deterministic or len(runs) > 1 or runs[0].fitted
     if card is not None:
         check_network(card, mark_of(runs))
         if "method" in card.data:

@@ -72,6 +72,7 @@ def settled(
 ) -> Drawing:
     """Fill in what was not chosen: as the card says, or as the runs were trained; other options stay as they are."""
     where = next(runs[0].net.parameters()).device.type
+    single = single or runs[0].fitted
     usual = runs[0].about["precision"] if where == "cuda" else "fp32"  # elsewhere bf16 gains nothing
     fitted = None if single or sigma is not None else card
     drawn = sampled_like(fitted, runs[0].draws, draws=draws, seed=seed, masks=masks)

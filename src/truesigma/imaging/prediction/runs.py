@@ -22,6 +22,7 @@ from ..network.two_head import TwoHead
 from ..recipe import from_dict
 from ..training.devices import chosen_device
 from ..training.folder import BEST, LAST, compared, load_run, weights_mark
+from ..training.linear_start import is_frozen
 
 SCALE = ("unit", "offset", "factor")  # of a target
 
@@ -59,6 +60,11 @@ class OpenRun:
     def volumes(self) -> bool:
         """Whether its images are 3-D."""
         return len(self.about["record"].get("image", {}).get("shape", ())) > 3
+
+    @property
+    def fitted(self) -> bool:
+        """Whether its features are given and its heads fitted: it predicts once, and there is nothing to draw."""
+        return is_frozen(self.net) and not self.net.dropout.p
 
     def __repr__(self) -> str:
         return f"OpenRun({self.folder}, {self.about['data']['name']})"
