@@ -27,9 +27,26 @@ def test_a_variance_given_as_scale_is_doubted():
     squared = ts.Cases(
         ts.Prediction(others.prediction.location, aleatoric=others.prediction.total**2), others.target
     )
-    (said,) = doubts(cases, squared)
+    root, said = doubts(cases, squared)
+    assert root == "the test errors are as large as the square root of the scale: is it a variance?"
     assert said.startswith("the median scale of the calibration cases is")
     assert "or is one a variance?" in said
+
+
+def test_predictions_in_another_unit_are_doubted():
+    """Twelve months a year; and no doubt about a network that has learnt nothing, or whose sigma is far off."""
+    test = made(1)
+    years = ts.Cases(test.prediction, test.target / 12)
+    assert (
+        doubts(made(0), years)[0]
+        == "the test predictions are about 12 times the targets: are both in one unit?"
+    )
+    rng = np.random.default_rng(2)
+    noise = 1 + 0.5 * rng.normal(size=300)
+    unlearnt = ts.Cases(ts.Prediction(noise, aleatoric=0 * noise + 2500), test.target)
+    blind = ts.Cases(ts.Prediction(test.target + rng.normal(size=300), scale=np.exp(2 + noise)), test.target)
+    for cases in (unlearnt, blind, made(3, sigma=20.0), made(4, sigma=0.1)):
+        assert not [text for text in doubts(cases) if "one unit" in text or "variance" in text]
 
 
 def test_codes_are_left_out_when_asked(tmp_path, monkeypatch, capsys):

@@ -484,3 +484,16 @@ def test_no_sign_is_no_answer_where_nothing_can_be_told():
         size = whole(rows, "sigma")["size"]
         outside = size["verdict"] == "unclear" and not size["low"] <= 1 <= size["high"]
         assert ("may be" in headline(rows, "sigma").partition("; after")[2]) == outside
+
+
+def test_tails_are_called_heavier_only_where_they_are():
+    """Sigma too large by 1.3: of Normal errors none says heavy tails; of others those that cannot be told do."""
+    said = {}
+    for law in ("normal", "t5"):
+        for seed in range(12):
+            parts = [world(seed + shift, cases=70, errors=law) for shift in (0, 50)]
+            rows = ask(*(part.cases(sigma=1.4 * part.sigma) for part in parts))
+            said.setdefault(law, []).append(whole(rows, "none")["size"]["words"])
+    heavier = {law: sum("tails heavier than" in one for one in words) for law, words in said.items()}
+    assert heavier["normal"] <= 1 < heavier["t5"]
+    assert any("may lack the rare large errors" in one for one in said["normal"])

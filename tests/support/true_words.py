@@ -258,7 +258,7 @@ RULES = [
     ("size", rf"(?:(right size)|no sign of the wrong size|{UNTOLD}): needs x{N}{BETWEEN}()", _right),
     (
         "size",
-        rf"()needs x{N}{BETWEEN}(, which may be chance|, like the others|, but tails heavier than the Normal law's .*)",
+        rf"()needs x{N}{BETWEEN}(, which may be chance|, like the others|, but .*tails.*)",
         _right,
     ),
     ("knowing", rf"errors grow with sigma: rank correlation {N}; {THIRDS}", _grows),

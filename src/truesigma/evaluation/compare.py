@@ -13,7 +13,7 @@ import numpy as np
 from ..core import plugins
 from ..core.arrays import Host, like
 from ..core.cases import Cases, pool
-from ..core.checks import check_whole
+from ..core.checks import check_whole, per_cent
 from ..core.elements import every_element
 from ..core.errors import Refusal
 from ..core.factors import MOST_OUTPUTS
@@ -27,7 +27,7 @@ from .bootstrap import estimate
 from .fit import Choice, Named, choose_all, each, fit, label_of
 from .recipe import Recipe, load_recipe
 from .replicates import Replicates, Resampling, replicate
-from .scoring import at_levels, items_of
+from .scoring import at_levels, items_of, score
 from .sets import Given, open_set
 from .text import comparison_table, html_text, plain_text, terminal_text
 
@@ -183,7 +183,7 @@ def compare(
         "cases": len(cases),
         "level": level,
     }
-    doubts = tuple(_warnings(rows, sign, words))
+    doubts = tuple(_warnings(rows, sign, words, as_made))
     return Comparison(words, tuple(rows), fitted, best, choice, doubts, about, chosen, cases.checkpoint)
 
 
@@ -237,7 +237,7 @@ def remedy(cases: Cases, *, recipe: str | Recipe = "exact") -> Comparison | None
     >>> from truesigma import Prediction
     >>> y = np.random.default_rng(0).normal(size=200)
     >>> remedy_words(remedy(Cases(Prediction(0 * y, aleatoric=0 * y + 0.25), y)))
-    'cross-fitted on the calibration cases, sigma would be chosen: it lowers CRPS by 7.4 % [4.5, 10]'
+    'cross-fitted on the calibration cases, sigma would be chosen: it lowers the error score CRPS by 7.4 % [4.5, 10]'
     """
     from .inference.outliers import outliers_in  # scipy is slow to import
 
@@ -283,7 +283,7 @@ def remedy_words(found: Comparison, beside: str = "") -> str:
     chance = ", which may be chance" if ends[0] <= 0 else ""
     own = f"; {beside} by {-100 * other / none['score']:.2g} %" if other and other < 0 else ""
     return said + (
-        f"{found.choice} would be chosen: it lowers {found.metric.upper()} by {gain:.2g} % "
+        f"{found.choice} would be chosen: it lowers the error score {found.metric.upper()} by {gain:.2g} % "
         f"[{ends[0]:.2g}, {ends[1]:.2g}]{chance}{own}"
     )
 
@@ -375,7 +375,7 @@ def _row(
     }
 
 
-def _warnings(rows: list[dict[str, Any]], sign: int, metric: str) -> Iterable[str]:
+def _warnings(rows: list[dict[str, Any]], sign: int, metric: str, cases: Cases) -> Iterable[str]:
     """Warn of recalibrations that seem to do harm: a score worse beyond chance, or wider intervals for nothing."""
     before = rows[0]["width"]
     for row in rows[1:]:
@@ -388,7 +388,8 @@ def _warnings(rows: list[dict[str, Any]], sign: int, metric: str) -> Iterable[st
                 "nothing here speaks for it."
             )
         elif least >= 0 and before and row["width"] and row["width"] > WIDER * before:
+            (held,) = score(cases, [("coverage", {"level": LEVEL})]).values()
             yield (
                 f"{row['recalibration']} widens the {LEVEL:.0%} intervals by {row['width'] / before - 1:.0%}, and "
-                f"{metric} is not clearly better for it."
+                f"{metric} is not clearly better for it; without it they hold {per_cent(held)} %."
             )

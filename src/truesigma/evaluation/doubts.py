@@ -17,6 +17,11 @@ TOGETHER = 0.15  # correlation of neighbouring hits above which rows seem to bel
 FEW = 30  # cases of equal weight, below which all that is weighted is a rough guess
 ROUGH = 10  # patients, below which the factor's interval is a rough guess
 SEVERAL = 4  # with this many groups, they may be patients
+SOME = 10  # cases, of fewer nothing is said about units
+UNIT = 5.0  # times the targets are predictions of another unit
+ALIKE = 0.5  # correlation with the targets from which predictions are no mere noise
+TWICE = 2.0  # within this a scale, or its square root, is of the right size
+CLEAR = 5.0  # by which the log-likelihood is larger if errors grow as the root of the scale
 CONTENT = 0.9
 MAP = 64  # outputs, beyond which they are of one kind
 
@@ -36,6 +41,7 @@ def doubts(calibration: Cases, test: Cases | None = None) -> list[str]:
         if cases is not None
     }
     found = [text for name, (_, columns) in sets.items() for text in _codes(name, columns)]
+    found += [text for name, (_, columns) in sets.items() for text in unit_doubts(name, columns)]
     found += [text for name, (_, columns) in sets.items() for text in _heavy(name, columns)]
     found += [text for name, (cases, _) in sets.items() for text in _gross(name, cases)]
     found += [text for name, (cases, _) in sets.items() for text in _copies(name, cases)]
@@ -102,6 +108,33 @@ def _heavy(name: str, columns: Elements) -> list[str]:
         f"the weights of the {count} {name} cases make them worth {effective:.0f} of equal weight: intervals and "
         "verdicts, which count the cases, are surer than so few can be."
     ]
+
+
+def unit_doubts(name: str, columns: Elements) -> list[str]:
+    """Say if predictions are the targets times a factor, or if a sigma of the wrong size would be right as a variance.
+
+    What a network predicts for a case is the mean of such targets, so that no true predictions are so far from them.
+    """
+    found = []
+    for k in range(columns.target.shape[1] if columns.target.shape[1] <= MAP else 0):
+        some = columns.weight[:, k] > 0
+        target, location, scale = (
+            part[some, k] for part in (columns.target, columns.location, columns.scale)
+        )
+        if some.sum() < SOME or not (np.ptp(target) and np.ptp(location) and scale.min() > 0):
+            continue
+        times = float((target * location).sum() / (location**2).sum())
+        if times > 0 and not 1 / UNIT < times < UNIT and float(np.corrcoef(target, location)[0, 1]) > ALIKE:
+            words = f"{1 / times:.3g} times" if times < 1 else f"{times:.3g} times smaller than"
+            found.append(f"the {name} predictions are about {words} the targets: are both in one unit?")
+        square, log = (target - location) ** 2, np.log(scale)
+        sizes = [float(np.sqrt((square / scale ** (2 * power)).mean())) for power in (0.0, 0.5, 1.0)]
+        # Minus the log-likelihood of Normal errors that grow as a power of sigma: not, as the root, and as it is.
+        fits = [np.log(size) + power * log.mean() for size, power in zip(sizes, (0.0, 0.5, 1.0)) if size > 0]
+        clear = len(fits) == 3 and some.sum() * (min(fits[0], fits[2]) - fits[1]) > CLEAR
+        if clear and 1 / TWICE < sizes[1] < TWICE and not 1 / TWICE < sizes[2] < TWICE:
+            found.append(f"the {name} errors are as large as the square root of the scale: is it a variance?")
+    return found
 
 
 def _gross(name: str, cases: Cases) -> list[str]:

@@ -171,7 +171,7 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
     far = [
         row
         for row in rows
-        if id(row) in near and row["verdict"] == "unclear" and _without_one(row, near[id(row)])
+        if id(row) in near and row["verdict"] == "unclear" and without_one(row, near[id(row)])
     ]
     if first["verdict"] == "off" or not far or "held" in first["parts"]:
         return ""
@@ -180,9 +180,9 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
     return f"may be {times(gravest['estimate'], gravest['low'], gravest['high'])}{for_whom}"
 
 
-def _without_one(row: Row, near: float) -> bool:
+def without_one(row: Row, near: float = 0.0) -> bool:
     """Whether the interval of a size is beyond 1 by more than this."""
-    known = row["low"] is not None and row["high"] is not None
+    known = "held" not in row["parts"] and row["low"] is not None and row["high"] is not None
     return known and (row["low"] > 1 + near or row["high"] < 1 - near)
 
 

@@ -120,7 +120,9 @@ def size(reply: Reply) -> Judged:
         return "off", words + although(reply.value, reply.parts) + _disagreement(reply)
     if reply.high < 1 and reply.parts.get("chance of lighter tails", 1.0) * reply.parts["family"] <= RISK:
         law = LAWS.get(reply.law, reply.law)
-        return "unclear", f"{asks}, but tails heavier than the {law} law's do not let the size be told"
+        if reply.parts["heavier tails"]:
+            return "unclear", f"{asks}, but tails heavier than the {law} law's do not let the size be told"
+        return "unclear", f"{asks}, but so few cases may lack the rare large errors of heavier tails"
     if reply.low > 1 or reply.high < 1:
         why = "like the others" if reply.parts.get("like the others") else "which may be chance"
         return "unclear", f"{asks}, {why}"

@@ -5,6 +5,7 @@ import pytest
 from report_samples import make, subject_of
 
 import truesigma as ts
+from truesigma.core.cases import pool
 from truesigma.evaluation.replicates import Resampling
 from truesigma.page.sections import agreement, breakdown, scatter, worst
 
@@ -39,7 +40,7 @@ def test_groups_that_are_right_are_seldom_called_off():
             ts.Prediction(mu, aleatoric=0 * y + 1), mu + y, group=rng.choice(list("abcdefgh"), 600)
         )
         subject = subject_of(cases, fitted_on=cases, recalibrations=(), replicates=20)
-        alarms += any("sure" in part.verdict for part in breakdown.groups(subject))
+        alarms += any(part.verdict not in breakdown.FINE for part in breakdown.groups(subject))
     assert alarms <= 7  # 5 % of 50, with room for chance
 
 
@@ -104,3 +105,21 @@ def test_no_remedy_is_named_whose_effect_was_not_computed():
         parts = breakdown.outputs(subject)
         assert [("sure" in part.verdict) for part in parts] == [off, off]
         assert "remedy" not in breakdown.section(subject).html
+
+
+def test_what_cannot_be_told_of_a_group_is_not_called_right():
+    """One patient of a third site; and an interval without 1 is no "no sign"."""
+    patient = [f"p{k % 40}" for k in range(320)]
+    one = make(cases=320, seed=2, factor=1.0, patient=patient, groups=("Basel", "Lund"))
+    lone = make(cases=24, seed=3, factor=1.0, patient=["alone"] * 24, prefix="u")
+    lone = ts.Cases(
+        lone.prediction, lone.target, patient=["alone"] * 24, group=["Oslo"] * 24, unit="mm", id=lone.id
+    )
+    both = pool([one, lone])
+    subject = subject_of(both, fitted_on=one, recalibrations=("sigma",))
+    found = {part.name: part for part in breakdown.groups(subject)}
+    assert found["Oslo"].verdict == "too few patients to tell"
+    for part in found.values():
+        outside = part.factor.value is not None and not part.factor.low <= 1 <= part.factor.high
+        assert outside == ("sure" in part.verdict)
+    assert "by patient inside a group" in breakdown.section(subject).html

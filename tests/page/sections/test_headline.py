@@ -153,4 +153,24 @@ def test_a_factor_of_few_cases_that_made_it_worse_is_not_called_right():
     size = [row for row in found.questions if row["question"] == "size"]
     assert [row["verdict"] for row in size] == ["off", "unclear"]
     assert size[1]["estimate"] < size[0]["estimate"] < 1
-    assert "after sigma scaling whether it is cannot be told." in report(few, many, replicates=20).headline
+    assert (
+        "after sigma scaling whether it is the right size cannot be told from 2 calibration cases."
+        in report(few, many, replicates=20).headline
+    )
+
+
+def test_a_group_that_stays_off_is_told_what_to_do():
+    """As a sentence with the option to type; a group without calibration cases has no factor that can be fitted."""
+    sites = ("Basel", "Lund", "Oslo", "Porto")
+    known, test = make(cases=1200, seed=1, groups=sites), make(cases=1200, groups=sites)
+    advice = report(known, test, replicates=20).advice
+    assert advice.endswith("add --recalibrate sigma_by_group.")
+    others = known[known.group != "Porto"]
+    advice = report(others, test, replicates=20).advice
+    assert advice.startswith("No calibration case is of Porto")
+    assert "sigma_by_group" not in advice
+    assert report(make(seed=1), make(), replicates=20).advice == ""
+    years = ts.Cases(test.prediction, test.target / 12, group=test.group)
+    assert (
+        report(known, years, replicates=20).advice == ""
+    )  # a mistake in the units is nothing to recalibrate

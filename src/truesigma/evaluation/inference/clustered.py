@@ -38,6 +38,7 @@ TAIL = 0.05  # beyond it, the reference of the gap is continued as the tail of a
 STEP = 0.05  # of log s, by which the law is differentiated
 MOST_DRAWN = 4096  # errors of a set whose kurtosis is simulated
 HEAVIER = 1.5  # power of the kurtosis, over its median, by which the error is taken to be larger
+MOST = 0.9  # of the sets of a law have a smaller kurtosis than tails that are called heavier
 BOTH = 0.99  # of Student's law: at .975, two averages are shown in 7 to 11 % of sets that have only one
 FEWEST = 5  # clusters of equal weight, below which nothing is called off, nor fine
 
@@ -276,8 +277,8 @@ def both_averages(weight: Host, held: Host) -> tuple[float, float] | None:
     return (of_cases, of_patients) if apart else None
 
 
-def tails(view: View) -> float:
-    """How much wider the error of log s is to be taken before sigma is called too large.
+def tails(view: View) -> tuple[float, bool]:
+    """How much wider the error of log s is to be taken before sigma is called too large; and if tails are heavier.
 
     Few cases of a heavy-tailed law seldom hold the large errors that make up its variance, and seem too small for it.
     So the error is at least that of such a law, and grows with the kurtosis beyond what half of all sets have.
@@ -290,8 +291,8 @@ def tails(view: View) -> float:
     mean = float((view.weight * power).sum() / whole)
     spread = float((view.weight * power**2).sum() / whole) / mean**2 - 1
     wider = max(1.0, view.law.moment / math.sqrt(max(spread, 1e-12)))
-    usual = usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum()), 0.5)
-    return wider * max(1.0, fourth / square**2 / usual) ** HEAVIER
+    usual, most = (usual_kurtosis(usual_law(view.law), int((view.weight > 0).sum()), q) for q in (0.5, MOST))
+    return wider * max(1.0, fourth / square**2 / usual) ** HEAVIER, fourth / square**2 > most
 
 
 def usual_kurtosis(law: Law, count: int, level: float) -> float:

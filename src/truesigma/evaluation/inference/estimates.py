@@ -161,9 +161,9 @@ def _size(asked: Asked) -> Answer:
     if after and asked.others is None and chance < RISK:
         chance = replace(judged, error=judged.error * _wider(asked.test, asked.calibration)).chance()
     if judged.value < 0 and chance <= RISK:
-        wider = replace(judged, error=judged.error * clustered.tails(asked.test))
-        parts["chance of lighter tails"] = chance
-        chance = max(chance, wider.chance())
+        wider, heavier = clustered.tails(asked.test)
+        parts |= {"chance of lighter tails": chance, "heavier tails": heavier}
+        chance = max(chance, replace(judged, error=judged.error * wider).chance())
     if asked.outliers is not None and asked.with_them is not None:
         every = log_size(asked.with_them)
         assert every is not None

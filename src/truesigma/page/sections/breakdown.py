@@ -9,25 +9,26 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.cases import Cases, labelled, name_of, output_of
 from ...evaluation.bootstrap import Estimate, estimate
-from ...evaluation.headline import fault
+from ...evaluation.headline import fault, without_one
 from ...evaluation.inference.estimates import LEAST
 from ...evaluation.questions import MOST_GROUPS as MOST
 from ...evaluation.questions import MOST_OUTPUTS as SHOWN
 from ...evaluation.replicates import Resampling, replicate
-from ...evaluation.verdicts import RISK
+from ...evaluation.verdicts import RISK, too_sure
 from ..blocks import Section, cell, columns, gauge, how_to_read, paragraph, table, value_cell
 from ..markup import Html, element, join
 from ..numbers import number, percent, with_unit
 from ..subject import Subject, counted, sigma_of
 
 TITLE = "For whom"
-RIGHT, NO_SIGN = "as promised", "no sign against it"
+RIGHT, NO_SIGN, UNTOLD = "as promised", "no sign against it", "too few patients to tell"
+MAY_BE = {True: "may be too sure", False: "may be not sure enough"}
 FACTOR = (
     "“Factor still needed” is that of “Is sigma the right size?”, with the error of both sets: 1 is right, 2 means "
     "that sigma is half of what it should be. "
 )
 NO_FACTOR = Estimate(None)
-FINE = ("", RIGHT, NO_SIGN)
+FINE = ("", RIGHT, NO_SIGN, UNTOLD, *MAY_BE.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +89,12 @@ def _distance(part: Subset) -> tuple[bool, float]:
 def _inner(subject: Subject, cases: Cases) -> Resampling:
     """Resample patients if they are known; otherwise cases, since inside one group there is nothing else to draw."""
     plan = subject.plan
-    by: Any = "patient" if plan.by == "patient" else "case"
+    by: Any = _drawn(subject).removeprefix("by ")
     return Resampling.of(cases, by=by, replicates=plan.replicates, level=plan.level, seed=plan.seed)
+
+
+def _drawn(subject: Subject) -> str:
+    return "by patient" if subject.plan.by == "patient" else "by case"
 
 
 def _part(subject: Subject, kind: str, name: str, pair: Sequence[Cases], plan: Resampling) -> Subset:
@@ -124,8 +129,12 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     if off := [row for row in rows if row["verdict"] == "off"]:
         return ", ".join(map(fault, off))
-    fine = any(row["question"] == "size" and row["verdict"] == "fine" for row in rows)
-    return RIGHT if fine else NO_SIGN
+    size = next(row for row in rows if row["question"] == "size")
+    if "untold" in size["parts"]:
+        return UNTOLD
+    if size["verdict"] != "fine" and without_one(size):
+        return MAY_BE[too_sure(size)]
+    return RIGHT if size["verdict"] == "fine" else NO_SIGN
 
 
 def section(subject: Subject) -> Section | None:
@@ -142,7 +151,8 @@ def section(subject: Subject) -> Section | None:
             body.append(paragraph(f"The {SHOWN} most off of {len(some)} {kind}s are shown.", kind="note"))
     factor = FACTOR if any(part.factor.value for part in parts) else ""
     words = how_to_read(
-        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals (by case inside a group). "
+        f"Small numbers in brackets are {100 * subject.plan.level:g} % bootstrap intervals ({_drawn(subject)} inside a "
+        f"group). "
         f"{factor}A part is called off where one of the five questions is, corrected for the number of parts (Holm, "
         f"{percent(RISK)} over all). Groups of fewer than {LEAST} cases are left out."
     )
@@ -174,7 +184,9 @@ def _summary(kind: str, parts: list[Subset], subject: Subject) -> str:
         )
     off = [part for part in parts if part.verdict not in FINE]
     if not off:
-        return f"None of the {len(parts)} {kind}s is off by more than chance explains."
+        untold = sum(part.verdict == UNTOLD for part in parts)
+        more = f"; {untold} cannot be told" if untold else ""
+        return f"None of the {len(parts)} {kind}s is off by more than chance explains{more}."
     first = min(off, key=_distance)
     hold = "nothing" if first.after.value is None else percent(first.after.value)
     return (

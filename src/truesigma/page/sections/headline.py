@@ -6,12 +6,14 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import stdtrit
 
-from ...core.cases import Cases
+from ...core.cases import Cases, labelled
 from ...core.checks import number_of
+from ...core.elements import every_element
 from ...core.recalibration import factors_of
+from ...core.varying import known_at_levels
 from ...evaluation.bootstrap import Estimate
 from ...evaluation.compare import remedy, remedy_words
-from ...evaluation.doubts import doubts, few_patients
+from ...evaluation.doubts import doubts, few_patients, unit_doubts
 from ...evaluation.headline import first_sentence, for_whom_not, headline, other_faults, told, whose_average
 from ...evaluation.questions import QUESTIONS
 from ...evaluation.verdicts import RISK
@@ -160,16 +162,45 @@ def clusters_of(calibration: Cases) -> int:
 def advice_of(subject: Subject) -> str:
     """Say which other recalibration the calibration cases need, if its gain is beyond chance; otherwise nothing.
 
-    If calibration and test cases disagree, what one gains says nothing about the other.
+    If calibration and test cases disagree, what one gains says nothing about the other; and what looks like a mistake
+    in the units is no fault to be recalibrated away.
     """
-    if any(row["parts"].get("differ") for row in subject.answers):
+    sets = (subject.calibration, subject.before)
+    if any(unit_doubts("", every_element(one.prediction, one.target, weight=one.weight)) for one in sets):
+        return ""
+    return _better_for_all(subject) or _better_for_groups(subject)
+
+
+def _better_for_groups(subject: Subject) -> str:
+    """Name the groups whose sigma is still the wrong size, and say what would mend that."""
+    rows = (
+        row for row in subject.answers if row["recalibration"] == subject.label and row["group"] is not None
+    )
+    off = [row["group"] for row in rows if (row["question"], row["verdict"]) == ("size", "off")]
+    known = {name for _, name, _ in labelled(subject.calibration.groups)}
+    new, fitted = ([name for name in off if (name in known) == there] for there in (False, True))
+    said = f"No calibration case is of {new[0]}, so that no factor is its own: label some." if new else ""
+    by_group = subject.label.startswith("sigma_by") or known_at_levels(subject.before.prediction.law)
+    if fitted and not by_group and not _disagree(subject):
+        said += (
+            f"{' ' if said else ''}For a factor of its own for {fitted[0]}, add --recalibrate sigma_by_group."
+        )
+    return said
+
+
+def _disagree(subject: Subject) -> bool:
+    return any(row["parts"].get("differ") for row in subject.answers)
+
+
+def _better_for_all(subject: Subject) -> str:
+    if _disagree(subject):
         return ""
     better = remedy(subject.calibration, recipe=subject.recipe)
     if better is None or better.choice in (BEFORE, subject.label):
         return ""
     if next(row for row in better.rows if row["recalibration"] == better.choice)["high"] >= 0:
         return ""
-    return f"{capital(remedy_words(better, subject.label))}: --recalibrate {better.choice}"
+    return f"{capital(remedy_words(better, subject.label))}. To have it, add --recalibrate {better.choice}."
 
 
 def groups_not_counted(subject: Subject) -> str:

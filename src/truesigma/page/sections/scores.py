@@ -191,8 +191,9 @@ def section(subject: Subject, scores: list[Score]) -> Section:
         f"Brackets are {percent(plan.level)} bootstrap intervals: {plan.replicates:,} replicates by {plan.by}{fewer}. "
         "A change is paired: both predictions are scored on the same replicates; for coverage it is in percentage "
         "points. “If sigma were true” is the range of 95 % of test sets of this size whose truths are drawn from the "
-        "recalibrated predictions (for UCE and ENCE from their own errors, made the right size): UCE, ENCE and "
-        "miscalibration area are above 0 even then."
+        "recalibrated predictions, case by case (for UCE and ENCE from their own errors, made the right size, of whole "
+        "patients): UCE, ENCE and miscalibration area are above 0 even then. Where cases of one patient err "
+        "together, the range of the other scores is wider than this."
     )
     body = [table(head, rows, caption="Scores on the test cases"), how_to_read(words)]
     return Section("scores", "Scores", body, "", columns([_row(score, labels) for score in scores]))
