@@ -18,8 +18,8 @@ from truesigma.core import plugins
 from truesigma.core.arrays import CHUNK, workers
 from truesigma.core.bins import cell_totals, unit_counts
 from truesigma.core.elements import Elements, blocks
-from truesigma.core.law import Empirical, Laplace, Normal, central_bounds
-from truesigma.core.scores import accumulate, accumulate_each, block_sums, weighted_sum
+from truesigma.core.law import Empirical, Laplace, Normal
+from truesigma.core.scores import accumulate, accumulate_each, block_sums
 from truesigma.core.tally import _plan
 from truesigma.recalibrate.sigma import Sigma
 
@@ -147,16 +147,6 @@ def test_counts_of_tensors(monkeypatch, ask):
     np.testing.assert_allclose(found.numpy(), cell_totals(index, 9, [None, column]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.999999])
-def test_bounds_of_symmetric_laws_are_mirror_images(level):
-    for law in (Normal(), Laplace()):
-        low, high = central_bounds(law, level)
-        assert low == -high
-        assert low == pytest.approx(law.quantile((1 - level) / 2), rel=1e-9)
-    law = Empirical([-1.0, 0.0, 4.0, 5.0])
-    assert central_bounds(law, 0.5) == (law.quantile(0.25), law.quantile(0.75))
-
-
 @pytest.mark.parametrize("law", [Normal(), Laplace(), Empirical(np.random.default_rng(0).normal(size=40))])
 def test_folded_elements_score_as_they_are(law):
     """|z| in place of z where the law is symmetric: CRPS, density and central level are the same."""
@@ -206,16 +196,6 @@ def test_a_law_of_ones_own_is_scored_as_ours(weighted):
         prediction = replace(sample.prediction(), law=law)
         sums.append(flat(Tally.empty().add(prediction, sample.target, weight=sample.weight).sums))
     np.testing.assert_allclose(*sums, rtol=1e-12)
-
-
-def test_a_weighted_sum_of_terms():
-    sample = draw(4, weight=True)
-    (block,) = blocks(sample.prediction(), sample.target, sample.weight)
-    once = weighted_sum(block, block.scale)
-    assert once == (block.scale * block.weight).sum()
-    assert weighted_sum(block, [(2.0, block.scale), (-1.0, block.squared), (0.5, 1.0)]) == pytest.approx(
-        2 * once - (block.squared * block.weight).sum() + 0.5 * block.weight.sum(), rel=1e-13
-    )
 
 
 @pytest.mark.parametrize("name", ["sigma", "sigma_by_output", "two_factor"])

@@ -51,14 +51,6 @@ def test_recipes_and_draws(tmp_path, recipe):
     assert_rows(found, ts.evaluate(*whole, recalibrations=QUICK, recipe=recipe), rel=1e-9)
 
 
-def test_repeats_have_mean_and_deviation(tmp_path):
-    calibration, tests = make(0, 200), [make(k, 300) for k in (1, 2, 3)]
-    paths = [write_parts(c, tmp_path, f"set{k}_", 2) for k, c in enumerate([calibration, *tests])]
-    found = ts.evaluate(paths[:1], [[p] for p in paths[1:]], recalibrations=QUICK, engine="local")
-    assert_rows(found, ts.evaluate(calibration, tests, recalibrations=QUICK))
-    assert found.cases["repeats"] == 3
-
-
 def test_recalibrations_that_need_all_cases_read_them(tmp_path, monkeypatch):
     calibration, test = make(0, 120), make(1, 300)
     paths = [write_parts(c, tmp_path, n, 2) for c, n in ((calibration, "cal"), (test, "test"))]
