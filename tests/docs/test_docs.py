@@ -90,6 +90,17 @@ def test_the_tables_of_guarantees_are_those_of_the_measured_numbers(name, monkey
     assert table in (DOCS / "guarantees.md").read_text(encoding="utf-8"), f"not that of assets/{name}.csv"
 
 
+def test_the_tables_of_the_open_benchmark_are_those_of_the_measured_numbers(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    made, text = script("measure_open"), (DOCS / "benchmark.md").read_text(encoding="utf-8")
+    for name in ("simulated", "aqsoldb", "nuclei"):
+        assert made.methods_table(name) in text, name
+    assert made.recalibrations_table() in text
+    assert made.level_table() in text
+    assert all(row["crossed"] < 0.06 for row in made.read("open-level.csv"))
+
+
 def test_every_measured_promise_held(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     read = script("measured").read
