@@ -174,7 +174,8 @@ def tables() -> dict[str, str]:
     lines = []
     for small in SMALL:
         for cases in (30, 100):
-            rows = [found[CHOICE.format(law, 100 * (small - 1), cases)] for law in LAWS]
+            names = [CHOICE.format(law, 100 * (small - 1), cases) for law in LAWS]
+            rows = [found[name] for name in names if name in found]
             regrets = [row["chosen"][0] / min(row[name][0] for name in ("none", "sigma")) - 1 for row in rows]
             kept = [100 * row["kept"][0] for row in rows]
             cells = [

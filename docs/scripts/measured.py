@@ -22,6 +22,7 @@ import numpy as np
 from truesigma.files.disk import write_atomically
 
 ASSETS = Path(__file__).parents[1] / "assets"
+USUAL = 1000  # sets of a row; that there were fewer is said
 Row = dict[str, Any]
 
 
@@ -51,7 +52,7 @@ class Simulation:
 def simulate(words: str | None, file: str, simulations: Iterable[Simulation]) -> None:
     """Draw the rows that the command line asks for, and write each to a table of `assets/` when it is done."""
     parser = command(words)
-    parser.add_argument("--sets", type=int, default=1000)
+    parser.add_argument("--sets", type=int, default=USUAL)
     parser.add_argument(
         "--row", action="append", help="TABLE, or a part of a row's name; all rows unless given"
     )
@@ -104,9 +105,15 @@ def shares(file: str, table: str, *, title: str, errors: bool = False) -> str:
         return "–" if math.isnan(mean) else f"{100 * mean:.1f}{f' ± {100 * error:.1f}' if errors else ''} %"
 
     rows = simulated(file, table)
+    found = [row for row in read(ASSETS / file, words=("table", "row")) if row["table"] == table]
+    sets = {row["row"]: int(row["sets"]) for row in found}
     columns = list(dict.fromkeys(what for row in rows.values() for what in row))
     lines = [
-        [name, *(cell(*row[what]) if what in row else "–" for what in columns)] for name, row in rows.items()
+        [
+            name if sets[name] >= USUAL else f"{name} ({sets[name]} sets)",
+            *(cell(*row[what]) if what in row else "–" for what in columns),
+        ]
+        for name, row in rows.items()
     ]
     return markdown(f"| {title} | {' | '.join(columns)} |", lines)
 

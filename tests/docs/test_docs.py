@@ -101,6 +101,47 @@ def test_the_tables_of_the_open_benchmark_are_those_of_the_measured_numbers(monk
     assert all(row["crossed"] < 0.06 for row in made.read("open-level.csv"))
 
 
+def test_the_tables_of_verdicts_are_those_of_the_simulations(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+    text = "".join(
+        (DOCS / f"{page}.md").read_text(encoding="utf-8") for page in ("report", "guarantees", "choosing")
+    )
+    made = script("measure_verdicts").tables() | script("measure_promises").tables()
+    made |= {name: script(f"measure_{name}").table() for name in ("averages", "questions")}
+    for name, table in made.items():
+        assert table in text or name in ("outliers", "named"), name
+
+
+def test_what_must_hold_of_verdicts_was_measured(monkeypatch):
+    """True models are called off in at most 5 %, within two Monte-Carlo errors; faults are found; regions hold."""
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
+
+    def means(file, table):
+        rows = script("measured").simulated(f"{file}.csv", table)
+        return {name: {what: mean for what, (mean, _) in row.items()} for name, row in rows.items()}
+
+    most = 0.05 + 2 * math.sqrt(0.05 * 0.95 / 1000)
+    assert max(row["any"] for row in means("verdicts", "true").values()) <= most
+    laws = {name: row["size"] for name, row in means("verdicts", "laws").items() if "gross" not in name}
+    assert max(laws.values()) <= most
+    power = {name: row["found"] for name, row in means("verdicts", "power").items()}
+    least = {"1.3 times too small, 100 cases": 0.75, "1.5 times too small, 100 cases": 0.95}
+    least |= {"1.3 times too small, 100 cases of 2 outputs": 0.75, "1.5 times too large, 100 cases": 0.8}
+    assert {name for name, share in least.items() if power[name] < share} == set()
+    group, output = means("verdicts", "culprit").values()
+    assert min(group.values()) >= 0.95
+    assert min(output["first, before"], output["first, after"]) >= 0.99
+    outliers = means("verdicts", "outliers")["two of 400"]
+    assert outliers["named exactly"] >= 0.99
+    assert outliers["called too small"] <= 0.01
+    for row in script("measured").simulated("promises.csv", "regions").values():
+        assert min(row[shape][0] + 3 * row[shape][1] for shape in ("ellipsoid", "box")) >= 0.9
+    for name, row in means("promises", "averages").items():
+        assert "no promise" in name or row["of cases" if "of=case" in name else "of patients"] >= 0.9
+    given = means("referral", "a sigma that says nothing, 2 % off")
+    assert min(given[cases]["given"] for cases in ("1,000", "5,000")) >= 0.95
+
+
 def test_every_measured_promise_held(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     read = script("measured").read
