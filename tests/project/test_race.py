@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -258,14 +259,19 @@ def test_the_mean_of_two_guesses_has_their_spread() -> None:
 def test_plans_without_time_for_a_schedule_do_not_compete() -> None:
     """Of a slow network there would be three epochs: the quick one has all the time, and may be the only one."""
 
-    class Here:
-        device = "cpu"
+    def entrant(name: str, pace: float, cases: int = 400) -> race.Entrant:
+        data = SimpleNamespace(splits={"train": range(cases)})
+        return race.Entrant(
+            contenders.Contender(name, {}, 15), SimpleNamespace(device="cpu", data=data), pace
+        )
 
-    plan = contenders.Contender("quick", {}, 15)
-    ready = [race.Entrant(plan, Here, 0.5), race.Entrant(replace(plan, name="slow"), Here, 9.0)]
+    ready = [entrant("quick", 0.5), entrant("slow", 9.0)]
     said: list[str] = []
     assert [one.plan.name for one in race._able(ready, 60.0, said.append)] == ["quick"]
     assert len(said) == 1
     assert "slow does not compete" in said[0]
     assert len(race._able(ready, 6000.0, said.append)) == 2
     assert race._able(ready[1:], 60.0, said.append) == []
+    assert (
+        race._able([entrant("slow", 9.0, cases=4000)], 60.0, said.append) != []
+    )  # two epochs are 8,000 images

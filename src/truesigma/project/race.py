@@ -39,7 +39,8 @@ FINISH = 0.9  # of what is left, for the networks that count; then draws and the
 ON = 2  # plans at most in the second round
 NEAR = 0.1  # share of the best score that a plan may be behind, beyond chance, to go on: longer schedules change much
 NETWORKS, MOST_NETWORKS = 3, 5  # that the time is shared out to; more where epochs are at their most
-LEAST, MOST = 2, 150  # epochs of a plan; with fewer it does not compete
+LEAST, MOST = 2, 150  # epochs of a plan
+SEEN = 6000  # images that are enough, however few epochs they are
 DRAWS = 1000  # of the bootstrap
 
 
@@ -83,6 +84,11 @@ class Entrant:
     plan: Contender
     work: Work
     pace: float
+
+    @property
+    def least(self) -> int:
+        """Epochs that it needs at least; of many images fewer."""
+        return max(LEAST, min(self.plan.least, math.ceil(SEEN / len(self.work.data.splits["train"]))))
 
 
 def expected(project: Project, folder: Path, device: str) -> tuple[Project, list[str]]:
@@ -131,7 +137,7 @@ def planned(project: Project, folder: Path, device: str, *, say: Callable[[str],
     if len(able) > 1:
         able, before = _first_round(able, SHORT * (end - seconds_here(device)), say)
         lengths = _lengths(able, _at_once(device), end - seconds_here(device))
-        if any(epochs < one.plan.least for one, epochs in zip(able, lengths)):
+        if any(epochs < one.least for one, epochs in zip(able, lengths)):
             able = able[:1]  # rather one whole schedule than two that are too short
     settings, more = _second_round(able, fitted, end, say)
     shutil.rmtree(folder / TRIALS / "1", ignore_errors=True)
@@ -272,7 +278,7 @@ def _second_round(
 def _lengths(ready: Sequence[Entrant], at_once: int, left: float) -> list[int]:
     """The epochs of a network by each plan, if each trains one, and one of them goes on within what is left."""
     seconds = FINISH * left / math.ceil((NETWORKS + len(ready) - 1) / at_once)
-    if any(seconds < one.plan.least * one.pace for one in ready):  # fewer networks, and longer ones
+    if any(seconds < one.least * one.pace for one in ready):  # fewer networks, and longer ones
         seconds = FINISH * left / math.ceil((1 + len(ready)) / at_once)
     return [int(np.clip(seconds / one.pace, LEAST, MOST)) for one in ready]
 
@@ -289,16 +295,13 @@ def _shares(paces: Sequence[float], budget: float) -> list[float]:
 
 
 def _able(ready: Sequence[Entrant], left: float, say: Callable[[str], None]) -> list[Entrant]:
-    """Those plans for which there is time: to be tried at least briefly, and then for a whole schedule.
-
-    Without any, there is the quickest.
-    """
+    """Those plans for which there is time: to be tried at least briefly, and then for a whole schedule."""
     able = sorted(ready, key=lambda one: one.pace)
     while able:
         at_once = _at_once(able[0].work.device)
         whole = _lengths(able[-1:], at_once, (1 - SHORT * (len(able) > 1)) * left)[0]
         brief = _shares([one.pace for one in able], SHORT * left * at_once)[-1] / able[-1].pace
-        if whole >= able[-1].plan.least and (len(able) == 1 or brief >= LEAST):
+        if whole >= able[-1].least and (len(able) == 1 or brief >= max(LEAST, able[-1].least / 3)):
             break
         slow = able.pop()
         say(
