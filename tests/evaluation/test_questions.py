@@ -101,6 +101,21 @@ def test_a_collapsed_network_is_no_better_than_a_constant():
         assert headline(rows, "sigma").startswith("Predictions are no better than a constant.")
 
 
+def test_a_network_that_leaves_most_of_the_variance_is_not_fine():
+    """Skill 0.26: an RMSE of 86 % of the targets' sd was green."""
+    made = [world(seed) for seed in (1, 3)]
+    noise = [np.random.default_rng(seed).normal(size=2000) for seed in (0, 1)]
+    sets = [
+        part.cases(
+            mu=0.26 * part.y + 0.86 * math.sqrt(0.26) * part.y.std() * some, sigma=0 * part.sigma + 3.5
+        )
+        for part, some in zip(made, noise)
+    ]
+    skill = whole(ask(*sets), "none")["skill"]
+    assert (round(skill["estimate"], 1), skill["verdict"]) == (0.3, "unclear")
+    assert "better than a constant, but more than half of the variance is left" in skill["words"]
+
+
 def test_few_cases_of_a_poor_network_cannot_be_told_from_a_constant():
     part = world(5, cases=12)
     rows = ask(world(1).cases(), part.cases(mu=part.mu + 6 * np.random.default_rng(0).normal(size=12)))
