@@ -142,10 +142,20 @@ def _after(rows: Sequence[Row], label: str, before: Row, after: Row) -> str:
         return f"whether it is the right size cannot be told{from_few}"
     if after["verdict"] == before["verdict"] and not _doubt(rows, NONE):
         return ""
+    if culprits_of(before) and (worst := _still_possible(rows, label, *culprits_of(before)[0])):
+        return f"it may still be up to {worst} there"
     if after["verdict"] == "fine":
         return "it is the right size"
     unknown = after["estimate"] is None or _further(before, after)
     return "whether it is cannot be told" if unknown else "there is no sign that it is off"
+
+
+def _still_possible(rows: Sequence[Row], label: str, name: str, value: float) -> str:
+    """How far off sigma may still be for one that was off, on the same side; "" if that is near the right size."""
+    sizes = (row for row in rows if (row["recalibration"], row["question"]) == (label, "size"))
+    row = next(row for row in sizes if row["name"] == name and "held" not in row["parts"])
+    end = row["high"] if value > 1 else row["low"]
+    return "" if end is None or 1 - NEAR <= end <= 1 + NEAR or (end > 1) != (value > 1) else times(end)
 
 
 def _nothing_told(row: Row) -> bool:

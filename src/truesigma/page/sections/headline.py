@@ -90,7 +90,9 @@ def _answers(subject: Subject, factor: Estimate | None, gain: str) -> Html:
         lines.append(element("dt", None, QUESTIONS[key]))
         for when, row in said.items():
             scaled, sure = _factor_words(factor) if (when, key) == ("after", "size") else ("", "")
-            chip = element("span", {"class": f"chip {row['verdict']}"}, row["verdict"])
+            calm = row["verdict"] == "unclear" and str(row["words"]).startswith("no sign against")
+            shown = "no objection" if calm else row["verdict"]
+            chip = element("span", {"class": f"chip {row['verdict']}"}, shown)
             named = (
                 element("b", {"class": when, "title": sure or None}, f" {when}{scaled}: ") if when else " "
             )
