@@ -43,7 +43,8 @@ def main() -> None:
             print(job.result(), flush=True)
     rows, cases = read(given.out)
     write_table(rows, given.out / "scores.csv")
-    write_table(contrasts(cases), given.out / "contrasts.csv")
+    if found := contrasts(cases):
+        write_table(found, given.out / "contrasts.csv")
     for row in means(rows):
         if (row["n"], row["recalibration"]) in ((200, "none"), (200, "sigma"), (200, "cqr")):
             shown = " ".join(f"{key} {row[key]:.3f}" for key in ("skill", "held", "winkler", "ause"))

@@ -120,8 +120,8 @@ def contrasts(cases: dict[str, dict[str, np.ndarray]]) -> list[dict[str, Any]]:
             for other in RECALIBRATIONS
         ]
         for question, one, other, left, right in [*first, *second]:
-            if left not in kept or not np.isfinite(kept[left]).all():
-                continue
+            if left not in kept or len(kept[left]) < 2 or not np.isfinite(kept[left]).all():
+                continue  # one seed says nothing about others
             base = float(kept[right].mean())
             made = crossed((kept[left] - kept[right]) / base)
             about = {"set": name, "question": question, "what": one, "against": other}

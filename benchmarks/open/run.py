@@ -163,7 +163,10 @@ def one(folder: Path, name: str, seed: int, methods: tuple[str, ...]) -> str:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     began = time.monotonic()
-    rows, cases = run(SETS[name](), seed, methods, SIZES, DRAWS)
+    try:
+        rows, cases = run(SETS[name](), seed, methods, SIZES, DRAWS)
+    except ValueError as problem:  # some cannot travel from one process to another
+        raise RuntimeError(f"{name}, seed {seed}: {problem}") from None
     content: Mapping[str, Any] = {"rows": np.array(json.dumps(rows)), **cases}
     write_atomically(file, lambda part: part.write_bytes(_packed(content)))
     return f"{name}, seed {seed}: {time.monotonic() - began:.0f} s"
