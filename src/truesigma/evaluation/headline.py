@@ -74,15 +74,13 @@ def other_faults(rows: Sequence[Row], label: str) -> str:
     if after["shape"]["verdict"] == "off":
         faults.append("errors do not have the shape that the intervals assume")
     named = [name for row in (before, after) for name, _ in culprits_of(row["size"])]
-    # Of the sizes the first sentence has spoken, where it names culprits, or one for each.
-    said = bool(culprits_of(after["size"])) or "apart" in after["size"]["parts"]
-    odd = [
-        name
-        for name, some in _odd_ones(rows, label).items()
-        if name not in named and not (said and all(row["question"] == "size" for row in some))
-    ]
+    odd = {name: some for name, some in _odd_ones(rows, label).items() if name not in named}
+    if (
+        culprits_of(after["size"]) or "apart" in after["size"]["parts"]
+    ):  # the first sentence has spoken of sizes
+        odd = {name: some for name, some in odd.items() if {row["question"] for row in some} != {"size"}}
     if odd:
-        faults.append(f"least true for {_listed(odd, 2)}")
+        faults.append(f"least true for {_listed(list(odd), 2)}")
     if not faults:
         return ""
     start = "Also," if "off" in (after["skill"]["verdict"], after["size"]["verdict"]) else "But"
@@ -177,12 +175,8 @@ def _doubt(rows: Sequence[Row], label: str) -> str:
     """Say what sigma may be where no verdict says it: the interval of all lacks 1, or that of a part is far from it."""
     rows = [row for row in rows if (row["recalibration"], row["question"]) == (label, "size")]
     first = next(row for row in rows if (row["output"], row["group"]) == (None, None))
-    near = {id(row): 0.0 if row is first else NEAR for row in rows if not row["parts"].get("like the others")}
-    far = [
-        row
-        for row in rows
-        if id(row) in near and row["verdict"] == "unclear" and without_one(row, near[id(row)])
-    ]
+    unclear = [row for row in rows if row["verdict"] == "unclear" and not row["parts"].get("like the others")]
+    far = [row for row in unclear if without_one(row, 0.0 if row is first else NEAR)]
     if first["verdict"] == "off" or not far or "held" in first["parts"]:
         return ""
     gravest = first if first in far else max(far, key=distance)
