@@ -22,7 +22,7 @@ from truesigma.imaging.prediction.runs import open_runs
 from truesigma.imaging.training.schedule import smoothed
 from truesigma.project import contenders, race
 from truesigma.project.contenders import plans_of
-from truesigma.project.project import read_project
+from truesigma.project.project import changed, read_project
 from truesigma.project.run import run_project
 
 RECIPE = """
@@ -246,6 +246,17 @@ def test_a_mean_of_two_plans_is_carried_out(volumes: Path) -> None:
     assert "1 epoch," in made.done["train 1"]["words"]
     test = read(made.folder / "test.npz")
     assert test.prediction.location == pytest.approx(test.draws.mean.mean(0))
+
+
+def test_the_winner_is_the_first_network_of_a_mean_with_another(volumes: Path) -> None:
+    project = read_project(volumes / "recipe.toml")
+    alone, both = (
+        changed(
+            project, {"network": {"backbone": name, "head_dropout": 0.0}, "sample": {"method": "ensemble"}}
+        )
+        for name in ("small3d", "small3d + cells")
+    )
+    assert alone.training == both.training  # otherwise its run in the race could not be resumed
 
 
 def test_the_mean_of_two_guesses_has_their_spread() -> None:

@@ -183,7 +183,7 @@ class Project:
         if network.stage_dropout is not None:
             values["stage_dropout"] = network.stage_dropout
         if network.head_dropout is not None:
-            values["head_dropout"] = {network.backbone: network.head_dropout, "other": network.head_dropout}
+            values["head_dropout"] = dict.fromkeys(load_recipe(own).head_dropout, network.head_dropout)
         return load_recipe(own, **values)
 
     @property

@@ -213,7 +213,7 @@ def test_distance_scales_sigma_by_what_held_cases_show(net):
     assert not alike.learned["weight"].any()
 
 
-def test_sigma_stays_within_ten_times_that_of_held_cases(net):
+def test_sigma_stays_within_twice_that_of_held_cases(net):
     """An exponential of features far from all others would overflow."""
     x = images(600, 2)
     with torch.no_grad():
@@ -221,7 +221,7 @@ def test_sigma_stays_within_ten_times_that_of_held_cases(net):
     held = [(x, noisy(net, x, 9, hard))]
     sigma = imaging.fit_sigma(net, "residual", held=held)
     usual, far = sigma([x]).scale, sigma([1e4 * images(50, 5)]).scale
-    assert far.max() == pytest.approx(10 * usual.max(), rel=1e-4)
+    assert far.max() == pytest.approx(2 * usual.max(), rel=1e-4)
     assert far.min() >= 0.0999 * usual.min()
 
 

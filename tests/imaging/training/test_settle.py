@@ -1,5 +1,7 @@
 """What is put right at the end of a training: statistics of all training images, variances by the validation errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,6 +83,19 @@ def test_what_makes_cases_hard_is_learned_from_errors_that_were_not_trained_on()
     held = (test.target.abs() < 1.645 * scale).float().mean(0)
     assert ((held > 0.84) & (held < 0.96)).all()
     assert torch.allclose((scale[:, 1] / scale[:, 0]).median(), torch.tensor(3.0), rtol=0.2)
+
+
+def test_sigma_far_from_all_cases_is_at_most_twice_the_largest():
+    made = torch.Generator().manual_seed(2)
+    split = some(200, 1)
+    shown = torch.rand(200, generator=made)[:, None, None, None]  # how noisy a case is
+    valid = replace(split, images=split.images * shown, target=split.target * shown[:, :, 0, 0])
+    net = network("each")
+    settle(Job(net, replace(data(), splits={"train": some(64, 0), "valid": valid}), TrainingRecipe(batch=4)))
+    with torch.no_grad():
+        usual, beyond = (net.eval()(times * valid.images)[1].exp().sqrt() for times in (1, 1e6))
+    assert (beyond <= 2.01 * usual.amax(0)).all()
+    assert (beyond >= usual.amin(0) / 2.01).all()
 
 
 def test_slopes_are_those_of_a_gamma_regression():

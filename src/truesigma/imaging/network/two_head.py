@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +22,7 @@ __all__ = ["TwoHead", "build", "rebuild"]
 FIRST_LOG_VARIANCE = -math.log(12.0)
 SMALLEST_VARIANCE = 1e-8  # that a head starts with, if the targets have none
 NEAR_ZERO = 1e-4  # share of the targets' range below which errors of a root do not shrink further
+OPEN = np.array([math.inf])  # a bound that is none
 TINY = 1e-8  # that keeps the slope of a root finite
 
 
@@ -56,6 +58,27 @@ class Standardise(nn.Module):
                 self.variance.lerp_(x.var(0, correction=0), share).add_(share * (1 - share) * apart.square())
                 self.mean.lerp_(x.mean(0), share)
         return (x - self.mean) * self.variance.clamp(min=self.smallest).rsqrt()
+
+
+class Within(nn.Module):
+    """Keep log-variances within bounds that are learned with them: far from all cases, exponentials know no limit.
+
+    >>> Within(2)(torch.tensor([[3.0, -200.0]]))
+    tensor([[   3., -200.]])
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, outputs: int) -> None:
+        """Without bounds at first."""
+        super().__init__()
+        self.register_buffer("low", torch.full((outputs,), -math.inf))
+        self.register_buffer("high", torch.full((outputs,), math.inf))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(case, output) -> the same."""
+        return torch.minimum(torch.maximum(x, self.low), self.high)
 
 
 class TwoHead(nn.Module):
@@ -122,8 +145,9 @@ class TwoHead(nn.Module):
 
     @property
     def _last(self) -> nn.Module:
-        """The last layer of the second head."""
-        return self.log_variance[-1] if isinstance(self.log_variance, nn.Sequential) else self.log_variance
+        """The last layer of the second head that has weights."""
+        *_, last = (layer for layer in self.log_variance.modules() if not isinstance(layer, Within))
+        return last
 
     def expect(self, variance: Tensor) -> None:
         """Start the second head at a variance for each output, the same for all cases; one that has learned stays.
@@ -141,18 +165,33 @@ class TwoHead(nn.Module):
         with torch.no_grad():
             last.bias.copy_(known.clamp(min=SMALLEST_VARIANCE).log())
 
-    def follow(self, weight: Host, bias: Host) -> None:
-        """Give the second head's last layer slopes (output, sign) and constants; one row is for all outputs."""
+    def follow(self, weight: Host, bias: Host, low: Host = -OPEN, high: Host = OPEN) -> None:
+        """Give the second head's last layer slopes (output, sign) and constants; one row is for all outputs.
+
+        low, high: bounds of what it says, (output,).
+        """
         last = self._last
         assert isinstance(last, nn.Linear)
         with torch.no_grad():
             last.weight.copy_(torch.from_numpy(weight).expand_as(last.weight))
             last.bias.copy_(torch.from_numpy(bias).expand_as(last.bias))
+            for bound, value in zip(self._bounds, (low, high)):
+                bound.copy_(torch.from_numpy(value))
+
+    @property
+    def _bounds(self) -> list[Tensor]:
+        return [
+            b for layer in self.log_variance.modules() if isinstance(layer, Within) for b in layer.buffers()
+        ]
 
     def evidence(self, features: Tensor, beside: Tensor | None) -> Tensor:
         """What the second head's last layer sees of the parts that `shared` gives."""
         x = features if beside is None else torch.cat([features, beside.to(features)], 1)
-        return self.log_variance[:-1](x) if isinstance(self.log_variance, nn.Sequential) else x
+        return (
+            self.log_variance[: -2 if self.detached else -1](x)
+            if isinstance(self.log_variance, nn.Sequential)
+            else x
+        )
 
     def scale_variance(self, factor: Tensor, likelihood: str) -> None:
         """Multiply the variance of each output by a factor; one for all outputs by their mean factor.
@@ -166,8 +205,11 @@ class TwoHead(nn.Module):
         last = self._last
         assert isinstance(last, nn.Linear)
         change = (factor if len(last.bias) > 1 else factor.mean()).log()
+        change = change if likelihood == "gaussian" else change / 2
         with torch.no_grad():
-            last.bias.add_(change if likelihood == "gaussian" else change / 2)
+            last.bias.add_(change)
+            for bound in self._bounds:
+                bound.add_(change)
 
     def aim(
         self,
@@ -330,7 +372,7 @@ def _head(features: int, outputs: int, heads: str, apart: bool = False) -> nn.Mo
         return nn.Linear(features, outputs)
     first = [Standardise(features)] if apart else []
     deep = [nn.Linear(features, features), nn.LeakyReLU()] if heads == "deep" else []
-    return nn.Sequential(*first, *deep, nn.Linear(features, outputs))
+    return nn.Sequential(*first, *deep, nn.Linear(features, outputs), *([Within(outputs)] if apart else []))
 
 
 def find_backbone(backbone: str) -> tuple[str, Callable[..., tuple[nn.Module, int]], dict[str, Any]]:

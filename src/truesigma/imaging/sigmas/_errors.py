@@ -7,11 +7,7 @@ import numpy as np
 from ...core.arrays import Host
 from ...core.values import Prediction
 from ..sampling.frozen import Frozen
-from ..training.settle import USUAL, learned
-
-BEYOND = 2 * np.log(
-    10
-)  # of a log-variance: sigma is at most ten times as large, or small, as for any held case
+from ..training.settle import BEYOND, USUAL, learned
 
 
 def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
@@ -28,7 +24,7 @@ def learn(seen: Frozen, signs: Host, patient: Host | None) -> dict[str, Host]:
     level = np.quantile(left / np.exp(told), 0.9, axis=0) / USUAL["gaussian"]
     weight, bias = 2 * weight, 2 * (bias + np.log(level))
     shown = signs @ weight.T + bias
-    span = np.stack([shown.min(axis=0) - BEYOND, shown.max(axis=0) + BEYOND])
+    span = np.stack([shown.min(axis=0) - 2 * BEYOND, shown.max(axis=0) + 2 * BEYOND])
     return {"weight": weight, "bias": bias, "span": span}
 
 

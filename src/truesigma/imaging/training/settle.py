@@ -25,6 +25,7 @@ STEPS, CLOSE = 30, 1e-4  # of scoring at most, and how small the last one is
 FOLDS = 5  # of validation patients, by which a penalty is chosen
 PENALTIES = (*np.logspace(0, 6, 13), math.inf)
 SURE = 2.0  # standard errors of a gain that is believed
+BEYOND = math.log(2)  # sigma is at most twice as large, or small, as for any validation case
 # Standard deviations within which 90 % of a law are.
 USUAL = {"gaussian": 1.6448536, "laplace": math.log(10) / math.sqrt(2)}
 
@@ -51,7 +52,9 @@ def settle(job: Job) -> None:
         if logs.shape[1] == 1:  # one for all outputs
             left = left.mean(axis=1, keepdims=True)
         told, weight, bias = learned(seen.evidence, left, seen.patient)
-        net.follow(*(2 * part if job.likelihood == "gaussian" else part for part in (weight, bias)))
+        said = seen.evidence @ weight.T + bias
+        parts = weight, bias, said.min(axis=0) - BEYOND, said.max(axis=0) + BEYOND
+        net.follow(*(2 * part if job.likelihood == "gaussian" else part for part in parts))
         logs = logs + 2 * told
     net.scale_variance(_factors(seen.errors, np.exp(logs), job), job.likelihood)
 
