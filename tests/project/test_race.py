@@ -272,10 +272,10 @@ def test_the_mean_of_two_guesses_has_their_spread() -> None:
 def test_plans_without_time_for_a_schedule_do_not_compete() -> None:
     """Of a slow network there would be three epochs: the quick one has all the time, and may be the only one."""
 
-    def entrant(name: str, pace: float, cases: int = 400) -> race.Entrant:
+    def entrant(name: str, pace: float, cases: int = 400, least: int = 15) -> race.Entrant:
         data = SimpleNamespace(splits={"train": range(cases)})
         return race.Entrant(
-            contenders.Contender(name, {}, 15), SimpleNamespace(device="cpu", data=data), pace
+            contenders.Contender(name, {}, least), SimpleNamespace(device="cpu", data=data), pace
         )
 
     ready = [entrant("quick", 0.5), entrant("slow", 9.0)]
@@ -288,3 +288,6 @@ def test_plans_without_time_for_a_schedule_do_not_compete() -> None:
     assert (
         race._able([entrant("slow", 9.0, cases=4000)], 60.0, said.append) != []
     )  # two epochs are 8,000 images
+    # Published weights need two epochs, and stay where there is no time for all.
+    ready = [entrant("quick", 0.5), entrant("new", 1.0), entrant("published", 6.0, least=2)]
+    assert [one.plan.name for one in race._able(ready, 80.0, said.append)] == ["quick", "published"]

@@ -9,11 +9,11 @@ from .project import Project
 if TYPE_CHECKING:
     from ..imaging.data.dataset import DataSet
 
-SIDES = (112, 176, 256)  # pixels of the longest side
+SIDES = (112, 160, 256)  # pixels of the longest side
 APART = 1.2  # ratio below which two sides are as good as one
 PRETRAINED = 160  # pixels of the longest side, for a network that takes ten times as long
 SKEWED = 0.25  # share of the targets' range below which their median lies
-ENOUGH, FEW = 15, 3  # epochs that a network needs at least: one that starts anew, and one that does not
+ENOUGH, FEW = 15, 2  # epochs that a network needs at least: one that starts anew, and one that does not
 RATE, PUBLISHED_RATE = 2e-3, 2e-4  # of new weights, and of those that start from published ones
 
 
@@ -62,7 +62,8 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     ]
     plans = [small, *residual]
     if project.network.weights or packaged() is not None:
-        plans = [_pretrained(project, space, frozen=True), *plans, _pretrained(project, space)]
+        features = _pretrained(project, space, frozen=True)
+        plans = [features, *(_seeing(features, plan) for plan in plans), _pretrained(project, space)]
     # Where a few cases have many times as much as most, errors grow with the target, as those of counts do.
     skewed = bool((data.splits["train"].target.median(0).values < SKEWED).all())
     if skewed and bool((data.offset >= 0).all()) and project.network.likelihood == "gaussian":
@@ -83,6 +84,13 @@ def _pretrained(project: Project, space: Sequence[int], frozen: bool = False) ->
         network={"pretrained": not given, "weights": given},
         train={"learning_rate": PUBLISHED_RATE},
     )
+
+
+def _seeing(features: Contender, plan: Contender) -> Contender:
+    """The plan with images that are normalised as those of features, if they are as large: then both have a mean."""
+    seen = features.settings["data"]
+    sized = {key: value for key, value in seen.items() if key != "normalise"}
+    return _with(plan, plan.name, data=seen) if plan.settings["data"] == sized else plan
 
 
 def _rooted(plan: Contender) -> Contender:

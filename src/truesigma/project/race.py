@@ -295,18 +295,22 @@ def _shares(paces: Sequence[float], budget: float) -> list[float]:
 
 
 def _able(ready: Sequence[Entrant], left: float, say: Callable[[str], None]) -> list[Entrant]:
-    """Those plans for which there is time: to be tried at least briefly, and then for a whole schedule."""
-    able = sorted(ready, key=lambda one: one.pace)
-    while able:
-        at_once = _at_once(able[0].work.device)
-        whole = _lengths(able[-1:], at_once, (1 - SHORT * (len(able) > 1)) * left)[0]
-        brief = _shares([one.pace for one in able], SHORT * left * at_once)[-1] / able[-1].pace
-        if whole >= able[-1].least and (len(able) == 1 or brief >= max(LEAST, able[-1].least / 3)):
+    """Those plans for which there is time: to be tried at least briefly, and then for a whole schedule.
+
+    New networks go before published weights, of which a few epochs make much, and slow ones before quick ones.
+    """
+    able = sorted(ready, key=lambda one: (one.plan.least, one.pace))
+    at_once = _at_once(able[0].work.device) if able else 1
+    able = [one for one in able if _lengths([one], at_once, left)[0] >= one.least]
+    while len(able) > 1:
+        shares = _shares([one.pace for one in able], SHORT * left * at_once)
+        if all(share >= max(LEAST, one.least / 3) * one.pace for one, share in zip(able, shares)):
             break
-        slow = able.pop()
-        say(
-            f"plan {slow.plan.name} does not compete: {slow.pace:.1f} s for an epoch are too many for these minutes"
-        )
+        able.pop()
+    for one in ready:
+        if one not in able:
+            slow = f"{one.pace:.1f} s for an epoch are too many for these minutes"
+            say(f"plan {one.plan.name} does not compete: {slow}")
     return [one for one in ready if one in able]
 
 
