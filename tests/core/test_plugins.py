@@ -1,5 +1,7 @@
 """The folder is the registry: names, files of one's own."""
 
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +144,26 @@ def test_files_that_cannot_be_loaded(tmp_path):
         (tmp_path / "bad.py").write_text(text)
         with pytest.raises(ValueError, match=f"bad.py cannot be loaded .*{words}.*correct it"):
             plugins.load("recalibrate", str(tmp_path / "bad.py"))
+
+
+def test_threads_never_get_half_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The race of plans builds two networks at a time, and both may be the first to ask for a backbone."""
+    failed: list[BaseException] = []
+    monkeypatch.setattr(metrics, "uce", metrics.uce)  # which is put back
+
+    def ask(together: threading.Barrier) -> None:
+        together.wait()
+        try:
+            assert plugins.load("metrics", "uce").score
+        except AttributeError as problem:
+            failed.append(problem)
+
+    for _ in range(30):
+        monkeypatch.delitem(sys.modules, "truesigma.metrics.uce", raising=False)
+        together = threading.Barrier(6)
+        threads = [threading.Thread(target=ask, args=(together,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []

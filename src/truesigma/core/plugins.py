@@ -125,8 +125,11 @@ def load(kind: str, name: str) -> ModuleType:
     package, function = _folder(kind)
     if name.endswith(".py"):
         return _load_file(Path(name), function)
-    if f"{package}.{name}" in sys.modules:  # a tally asks for every metric at every batch
-        return sys.modules[f"{package}.{name}"]
+    there = sys.modules.get(f"{package}.{name}")  # a tally asks for every metric at every batch
+    if there is not None and not getattr(
+        there.__spec__, "_initializing", False
+    ):  # nor is another thread at it
+        return there
     if name not in names(kind):
         raise Refusal(
             f"no {kind} plug-in is called {name!r}; expected one of {', '.join(names(kind))}, or a .py file."
