@@ -48,7 +48,8 @@ def plans_of(project: Project, data: "DataSet") -> list[Contender]:
     if len(space) == 3:
         shares = [0.7, 1.0] if min(space) > 32 else [1.0]
         nets = [_plan(project, space, "small3d", "small3d", share * longest) for share in shares]
-        return [_plan(project, space, "cells", "cells", longest, least=1), *nets]
+        cells = [_plan(project, space, "cells", "cells", share * longest, least=1) for share in shares]
+        return [*cells, *nets]
     sides = [side for side in SIDES if side * APART < longest]
     sides = [*sides, min(SIDES[-1], longest)]
     small = _plan(project, space, "small", "pooled", sides[0])
