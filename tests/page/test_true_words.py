@@ -213,7 +213,7 @@ def check(calibration, test, made, words=()):
     faults = [] if mark is None else more.removesuffix(".").split("; ")
     faults = [fault for fault in faults if not fault.startswith("least true for ")]
     named = {next(key for text, key in FAULTS.items() if re.fullmatch(text, fault)) for fault in faults}
-    assert "constant." in head or len(head.replace("output ", "").split()) <= 26
+    assert "constant." in head or len(head.replace("output ", "").split()) <= 25
     assert named == {key for key in ("centre", "knowing", "shape") if after[key]["verdict"] == "off"}
     assert ("constant." in head) == (after["skill"]["verdict"] != "fine")
     for label, sentence in zip(("none", "sigma"), re.split("; after|, before", head.split("constant. ")[-1])):

@@ -228,10 +228,9 @@ def _for_culprits(row: Row, there: Sequence[str] = ()) -> str:
     if rest is not None and rest[1] >= 1 - 2 * NEAR and rest[2] <= 1 + 2 * NEAR and abs(rest[0] - 1) <= NEAR:
         about = "" if rest[1] >= 1 - NEAR and rest[2] <= 1 + NEAR else "about "
         return f"{said} {where}" if same else f"{said} {where} and {about}the right size elsewhere"
-    if rest is None or rest[1] <= 1 <= rest[2]:
+    if rest is None or not row["parts"]["rest is off"]:
         return f"{said} {where}"
-    may = "" if row["parts"]["rest is off"] else "perhaps "
-    return f"{said} {where}, {may}{_beside(said, times(rest[0]))} elsewhere"
+    return f"{said} {where}, {_beside(said, times(rest[0]))} elsewhere"
 
 
 def _further(before: Row, after: Row) -> bool:

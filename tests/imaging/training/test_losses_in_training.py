@@ -61,7 +61,7 @@ def test_only_a_head_on_its_own_has_a_decay_of_its_own(name: str) -> None:
         for parameter in group["params"]
     }
     assert decay.keys() == set(net.parameters())
-    second, bias = net.log_variance[-1].weight, net.log_variance[-1].bias
+    second, bias = net._last.weight, net._last.bias
     assert (decay[second], decay[bias], decay[net.mean.weight]) == (APART, 0.0, own.weight_decay)
 
 
