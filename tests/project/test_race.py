@@ -237,7 +237,10 @@ def test_a_mean_of_two_plans_is_carried_out(volumes: Path) -> None:
         .read_text()
         .replace("[train]", "[train]\nepochs = 2")
         .replace('plan = "race"', "")
-        .replace("[report]", '[sample]\nmethod = "ensemble"\nmembers = 2\n[report]')
+        .replace(
+            "[report]",
+            '[sample]\nmethod = "ensemble"\nmembers = 2\n[calibrate]\nrecalibrate = "none"\n[report]',
+        )
         .replace("[network]", '[network]\nbackbone = "small3d + cells"')
     )
     made = run_project(volumes / "recipe.toml", volumes / "both", device="cpu", say=None)
@@ -246,6 +249,7 @@ def test_a_mean_of_two_plans_is_carried_out(volumes: Path) -> None:
     assert "1 epoch," in made.done["train 1"]["words"]
     test = read(made.folder / "test.npz")
     assert test.prediction.location == pytest.approx(test.draws.mean.mean(0))
+    assert "after" not in made.headline  # none is the recalibration that the card makes
 
 
 def test_the_winner_is_the_first_network_of_a_mean_with_another(volumes: Path) -> None:

@@ -241,11 +241,12 @@ def show(work: Work, say: Say) -> Made:
 
     project, folder = work.project, work.folder
     by: Any = project.report.by
+    # Where none was chosen, the page is about sigma as it is.
+    fits = [fit for label, fit in work.shown.items() if "none" not in (label, work.chosen)]
     page = report(
         work.fitted_on,
         work.test,
-        recalibrations=[fit for label, fit in work.shown.items() if label != "none"]
-        or [*work.shown.values()],
+        recalibrations=fits or [work.shown["none"]],
         recipe=work.recipe,
         images=project.folder if project.dataset == "table" else None,
         level=project.report.level,
